@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # two threads of BLAS in each of two processes are slower than one
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: leaderboard test quick test-all test-native test-cuda lint types docs notebooks pictures dist audit bench clean
+.PHONY: leaderboard soak test quick test-all test-native test-cuda lint types docs notebooks pictures dist audit bench clean
 
 leaderboard: .venv/.core
 	.venv/bin/costgym leaderboard --suite quick --seed 0 --out $(OUT)
@@ -29,6 +29,12 @@ quick: .venv/.dev
 
 test-all: .venv/.dev lint types
 	$(TESTS)
+
+# the properties of all worlds, with new examples until the time is over
+MINUTES ?= 60
+SOAK = tests/simulators/test_world_machine.py tests/simulators/oracle/test_brute_force.py tests/simulators/batch/test_lockstep.py
+soak: .venv/.dev
+	timeout $(MINUTES)m .venv/bin/python -m pytest -x --hypothesis-profile soak -m "" $(SOAK) || [ $$? -eq 124 ]
 
 lint: .venv/.dev
 	.venv/bin/ruff check .

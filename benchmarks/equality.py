@@ -37,7 +37,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.report import write_report
 from costgym.envs.native import SessionVectorEnv
 from costgym.envs.sessions.session import MarketplaceSessionEnv
-from costgym.experiments.lab.selftest.lockstep import CompiledOnes, CompiledSessions, run_views, session_actions
+from tests.helpers.lockstep import CompiledOnes, CompiledSessions, run_views, session_actions
 
 FORMS: dict[str, dict[str, Any]] = {
     "default": {"max_steps": 10},

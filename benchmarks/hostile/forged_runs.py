@@ -2,11 +2,11 @@
 
     python benchmarks/hostile/forged_runs.py [--edits 10000] [--honest 200] [--json FILE]
 
-Plays small runs of each track, one of them with a rerun, each with a submission that it keeps. Named forgeries (rows that
-nobody played, files that are extra or missing, another seed in all places ...) are tried first; then every file of every run is
-edited, as often as any other: bytes changed, added, removed or cut, lines dropped or doubled, and single values of JSON, in the
-form in which they are written. None may pass and none may end in anything but a verdict or an error of costgym's. Runs on other
-seeds, with other agents, must all pass, as they are and packed as submissions.
+Plays small runs of each track, each with a submission that it keeps. Named forgeries (rows that nobody played, files that are
+extra or missing, another seed in all places ...) are tried first; then every file of every run is edited, as often as any
+other: bytes changed, added, removed or cut, lines dropped or doubled, and single values of JSON, in the form in which they
+are written. None may pass and none may end in anything but a verdict or an error of costgym's. Runs on other seeds, with
+other agents, must all pass, as they are and packed as submissions.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-from costgym.experiments.board.reruns.rerun import new_secret
 from costgym.experiments.board.run_config import make_run_config
 from costgym.experiments.board.submissions.submission import pack
 from costgym.experiments.leaderboard import run
@@ -34,7 +33,6 @@ RUNS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "numbers": (("greedy", "oracle"), ("cheapest", "random")),
     "plans": (("few-shot", "oracle"), ("hydra",)),
     "decisions": (("deer-rule",), ("deer",)),
-    "with a rerun": (("greedy", "react"), ("cheapest", "plan-act")),
 }
 """Who plays on a board, and who is handed in."""
 HONEST = (
@@ -65,12 +63,7 @@ def forgeries(folder: Path) -> list[str]:
 
 def edits_in(folder: Path, edits: int) -> dict[str, Any]:
     """Edit the files of all runs, each as often as any other."""
-    secret = folder / "secret"
-    new_secret(secret)
-    boards = {
-        name: honest_run(folder / name, agents, theirs, secret if name == "with a rerun" else None)
-        for name, (agents, theirs) in RUNS.items()
-    }
+    boards = {name: honest_run(folder / name, agents, theirs) for name, (agents, theirs) in RUNS.items()}
     counts = {name: len(files_of(board)) for name, board in boards.items()}
     of_each = math.ceil(edits / sum(counts.values()))
     found: dict[str, Any] = {"files": sum(counts.values()), "edits_of_each_file": of_each, "edits": 0, "wrong": [], "runs": {}}

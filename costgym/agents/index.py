@@ -11,12 +11,12 @@ from costgym.agents.base import Agent
 from costgym.agents.classic import _KNOWN, _NEED, _READY, _ROUNDING, _RUNNING, _SUCCESS, _WANTED
 from costgym.agents.seat import NumericSeat, Seat, expect_seat
 from costgym.envs.templates import MAX_NEEDS, TOOL_FEATURES
+from costgym.simulators.belief import Belief, states_given
 from costgym.simulators.calls import latency_factors
 from costgym.simulators.errors import ConfigError, check_known
 from costgym.simulators.failures import PRESETS
 from costgym.simulators.marketplace.catalogue import SIZE_FACTORS, SPREADS, TIMEOUT_S
 from costgym.simulators.marketplace.tasks import SIZE_LEVELS
-from costgym.simulators.oracle.belief import Belief, states_given
 from costgym.simulators.oracle.expected_optimum import Offer, choose_call
 from costgym.simulators.status import LIMITS, Status
 

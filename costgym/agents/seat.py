@@ -6,7 +6,7 @@ cannot be handed in.
 
 The agent's own seed is a hash of the episode's and of the task, so that the same run gives the same bytes. It hides nothing
 that can be guessed: with a public seed, such as a leaderboard's, trying small numbers finds seed and task in milliseconds, and
-with them everything that is public. In a rerun the episode's seed is 60 secret bits, which nobody can try.
+with them everything that is public. In an epoch the episode's seed is 60 secret bits, which nobody can try.
 
 In one process this is a matter of construction, not of security: Python hides nothing from code that looks for it. An agent in
 a process of its own is handed the same seats over a pipe, and there is no world there to look for; files of the user are.

@@ -295,7 +295,7 @@ class BaseEnv(LimitedSpec, gym.Env[ObsType, ActType], Generic[ObsType, ActType])
         Args:
             seed: None shares the future: what follows is the same in both for the same actions, and in later episodes too, so a
                 search over such forks knows the episode's luck. A number keeps the past and draws the future again, which
-                honest planning needs; see `simulators.oracle.redraw`. `copy.deepcopy` shares the future.
+                honest planning needs; see `Episode.redraw`. `copy.deepcopy` shares the future.
         """
         twin = copy(self)
         # a shallow copy shares everything; only what an episode changes in place is copied, or a fork would cost a world

@@ -368,8 +368,7 @@ class MarketplaceEnv(NumericEnv[Observation, "int | np.integer[Any]"], ToolEnv[O
         # a call that can bring nothing is the mask's to refuse; bans and limits are the gateway's
         call = episode.submit(slot, None, None if self._useful(episode)[row] else Status.FORBIDDEN)
         if call.k:
-            count = episode.counts[slot]
-            self._tools[row, _CALLS:_OK] = 0.25 * count, count - self._received[slot]
+            self._tools[row, _CALLS:_OK] = 0.25 * call.k, call.k - self._received[slot]
         else:
             self._last_status = call.status
             # a refusal at the gateway is the last that was heard of the tool, though no call ran
@@ -390,7 +389,7 @@ class MarketplaceEnv(NumericEnv[Observation, "int | np.integer[Any]"], ToolEnv[O
             self._last_status = status
             received[slot] = count = received[slot] + 1
             ok, failed = (1.0, 0.0) if status in _LOOKS_OK else (0.0, 1.0)
-            self._tools[self._rows[slot], _IN_FLIGHT:_BANNED] = episode.counts[slot] - count, ok, failed
+            self._tools[self._rows[slot], _IN_FLIGHT:_BANNED] = episode.admitted(slot) - count, ok, failed
         if episode.known != self._known:
             self._known = episode.known[:]
             self._needs, self._mask = self._phase(episode, (tuple(self._known), tuple(episode.versions)))

@@ -6,7 +6,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from costgym.simulators.calls import Call, in_flight
+from costgym.simulators.calls import Call
 from costgym.simulators.draws import log
 from costgym.simulators.sessions.draw import Session
 from costgym.simulators.sessions.episode import SessionEpisode
@@ -143,7 +143,7 @@ class Features:
     def admit(self, slot: int, episode: SessionEpisode) -> None:
         """Take in that a call was admitted, which uses the tool's quota."""
         if quota := episode.candidates[slot].profile.quota:
-            self.tools[slot, _QUOTA] = 1.0 - episode.counts[slot] / quota
+            self.tools[slot, _QUOTA] = 1.0 - episode.admitted(slot) / quota
 
     def observe(self, episode: SessionEpisode, step: float) -> dict[str, NDArray[np.float32]]:
         """The observation now, in new arrays."""
@@ -165,7 +165,7 @@ class Features:
     def _show_running(self, episode: SessionEpisode, query: int) -> None:
         fact, tools = episode.session.fact, self.tools
         tools[:, -len(RUNNING) :] = 0.0
-        running = in_flight(episode)
+        running = episode.flying
         for call in reversed(running):  # the oldest last
             tools[call.slot, -3] = min(1.0, float(tools[call.slot, -3]) + 0.25)
             if fact[call.version] == fact[query]:

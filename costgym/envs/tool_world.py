@@ -18,7 +18,6 @@ from costgym.simulators.ledger import Budget
 from costgym.simulators.marketplace.sources import MarketplaceSource
 from costgym.simulators.marketplace.stress import Stress
 from costgym.simulators.marketplace.tasks import LARGE_SPLIT
-from costgym.simulators.oracle.redraw import redraw
 from costgym.simulators.quality import quality_of_plan
 from costgym.simulators.scenario import UNSEEN, Scenario, load_scenario, parse_scenario, worlds_of
 from costgym.simulators.tasks import Task
@@ -282,7 +281,7 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
     def _redraw(self, seed: int) -> None:
         if self.episode is not None:
-            redraw(self.episode, seed)
+            self.episode.redraw(seed)
 
     # -- figures ---------------------------------------------------------------------------------------------------------
 

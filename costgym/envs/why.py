@@ -212,11 +212,11 @@ def _answer(episode: Episode) -> tuple[str | None, bool, list[bool]]:
 
 
 def _failure(world: ToolEnv[Any, Any], episode: Episode, unit: str) -> str:
-    if episode.store is not None and not episode.store.clean():
-        return _surplus(episode)
     answer, gave_up, stated = _answer(episode)
+    met, clean = episode.needs_met(stated)
+    if not clean:
+        return _surplus(episode)
     required = [index for index, need in enumerate(episode.needs) if need.required]
-    met = stated if episode.store is None else episode.store.met(episode.needs, stated)[0]
     unmet = [index for index in required if not met[index]]
     open_needs = [index for index in required if not _had(episode, index)]
     if open_needs:

@@ -1,28 +1,21 @@
-"""Calls in time: the data of a call, what an episode admits, and the text that an agent reads."""
+"""The data of calls: a candidate, a call, an event, and the tokens of a model."""
 
 from __future__ import annotations
 
-import json
 from array import array
-from collections import deque
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
-from heapq import heapify
 from math import exp
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from costgym.simulators.draws import CONTENT
-from costgym.simulators.failures.silent import spoilt
-from costgym.simulators.status import SILENT, Status
-from costgym.simulators.tools import READ, UNDO, WRITE, Effect, ToolProfile
+from costgym.simulators.failures import state_chances
+from costgym.simulators.rules.calls import CONNECTION_REFUSED_S, QUANTILES
+from costgym.simulators.status import Status
+from costgym.simulators.tools import READ, Effect, ToolProfile
 
-if TYPE_CHECKING:
-    from costgym.simulators.episode import Episode
-
-QUANTILES = 4096
-CONNECTION_REFUSED_S = 0.05  # how soon a refused connection is known
+__all__ = ["CONNECTION_REFUSED_S", "QUANTILES", "Call", "Candidate", "Usage", "WorldEvent", "latency_factors"]
 
 NORMAL_QUANTILES = tuple(NormalDist().inv_cdf((i + 0.5) / QUANTILES) for i in range(QUANTILES))
 """Quantiles of the standard normal at the midpoints of `QUANTILES` equal steps, ascending."""
@@ -80,6 +73,14 @@ class WorldEvent:
     need: int = -1  #: index of the need that changes, for a preference change
 
 
+OF_PROFILE = ("timeout_s", "cold_start_s", "keep_alive_s", "window_s", "rate_limit", "concurrency", "quota")
+"""Fields of a candidate that its profile sets."""
+
+
+def _derived() -> Any:
+    return field(init=False, repr=False, compare=False)
+
+
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """A tool on offer in a task: its profile, and what follows from the task and the world."""
@@ -100,6 +101,25 @@ class Candidate:
     slip: float
     persistence: float
     effect: Effect | None = None  #: what its calls do to the world; None for a tool that reads
+    # of the profile, where rules look for them
+    timeout_s: float = _derived()
+    cold_start_s: float = _derived()
+    keep_alive_s: float = _derived()
+    window_s: float = _derived()
+    rate_limit: int = _derived()
+    concurrency: int = _derived()
+    quota: int = _derived()
+    # alive_edge, degraded_edge: what divides the uniform that picks the tool's hidden state
+    alive_edge: float = _derived()
+    degraded_edge: float = _derived()
+
+    def __post_init__(self) -> None:
+        for name in OF_PROFILE:
+            object.__setattr__(self, name, getattr(self.profile, name))
+        alive, degraded = state_chances(self.profile.reliability, self.slip)
+        # edges instead of chances: one uniform picks the state by two comparisons
+        object.__setattr__(self, "alive_edge", alive)
+        object.__setattr__(self, "degraded_edge", alive + degraded)
 
     @property
     def role(self) -> int:
@@ -112,7 +132,7 @@ class Call:
     """A call, from its submission to its end. Times are simulated seconds; -1.0 stands for a time that has not come.
 
     `aim` is the need that it was made for, where the tool serves one; `need` the need whose fact it brought; `effect` what it
-    changes, or tells of, when it ends.
+    changes, or tells of, when it ends: a need's index, another entity in words, or -1.
     """
 
     slot: int
@@ -134,202 +154,6 @@ class Call:
     answer: str | None = None
     reason: str = ""
     factor: float = 1.0
-    effect: int | str | None = None
-
-
-# -- what an episode admits ----------------------------------------------------------------------------------------------
-
-
-def refusal_at_gateway(episode: Episode, call: Call) -> Status | None:
-    """The status with which a call is refused now, or None; a call that is let through counts in its rate limit's window."""
-    slot, now, profile = call.slot, episode.now_s, episode.candidates[call.slot].profile
-    if slot in episode.banned:
-        return Status.BANNED
-    if profile.quota and episode.counts[slot] >= profile.quota:
-        return Status.QUOTA_EXCEEDED
-    if episode.enforcement == "refuse" and not episode.affordable(slot):
-        return Status.OVER_BUDGET
-    # last, since a call that is let through takes a place in the window
-    if profile.rate_limit:
-        if (window := episode.windows[slot]) is None:
-            window = episode.windows[slot] = deque()
-        while window and window[0] <= now - profile.window_s:
-            window.popleft()
-        if len(window) >= profile.rate_limit:
-            call.retry_after_s = window[0] + profile.window_s - now
-            return Status.RATE_LIMITED
-        window.append(now)
-    return None
-
-
-def aim(episode: Episode, spec: Candidate) -> int:
-    """The need that a call without arguments is for: the first of its tool's whose fact is missing and can be had now.
-
-    A check is for the first need about which a call ended ambiguously, an undo for the first that was seen twice.
-    """
-    known, needs = episode.known, episode.needs
-    if episode.store is not None and spec.role not in (READ, WRITE):
-        records = [(n, episode.store.records[n]) for n in spec.needs]
-        return next((n for n, record in records if (record.seen > 1 if spec.role == UNDO else record.perhaps)), spec.need)
-    open_needs = (n for n in spec.needs if not known[n] and all(known[before] for before in needs[n].after))
-    return next(open_needs, spec.need)
-
-
-def has_room(episode: Episode, spec: Candidate) -> bool:
-    """Return whether the machine has a slot and GPU memory for a call now, after the calls that wait."""
-    slots, capacity = episode.world.slots, episode.world.gpu_capacity_mb
-    # a call that waits for memory holds its slot, so slots are handed out in the order of submission
-    if slots is not None and sum(episode.running) + len(episode._queue) >= slots:
-        return False
-    if capacity is None or not spec.gpu_mb:
-        return True
-    # first come, first served: nobody overtakes a call that waits for memory (rather than for a slot of its tool)
-    for waiting in episode._queue:
-        other = episode.candidates[waiting.slot]
-        if other.gpu_mb and not (other.profile.concurrency and episode.running[other.index] >= other.profile.concurrency):
-            return False
-    # a tool that needs more than there is runs alone rather than never
-    return episode._gpu_used + spec.gpu_mb <= capacity or episode._gpu_used == 0.0
-
-
-def happen(episode: Episode, notice: WorldEvent) -> bool:
-    """Let a scheduled event change prices, bans or what the user wants; False where there is nothing that it could change."""
-    if notice.kind == "price_change":
-        for slot in notice.slots:
-            episode.factors[slot] *= notice.factor
-    elif notice.kind == "ban":
-        episode.banned.update(notice.slots)
-    elif notice.kind == "unban":
-        episode.banned.difference_update(notice.slots)
-    elif notice.kind == "preference_change" and notice.need >= 0:
-        alternative = episode.needs[notice.need].alternative
-        if alternative is None:
-            return False
-        episode.needs[notice.need] = alternative
-        episode.known[notice.need] = False
-        episode.versions[notice.need] += 1
-    return True
-
-
-def ends_at(episode: Episode, call: Call) -> float | None:
-    """The time at which a call that is in flight will end, simulated seconds; None while it waits for its turn."""
-    return next((at_s for at_s, _, _, event in episode.clock._queue if event.value is call), None)
-
-
-def in_flight(episode: Episode) -> list[Call]:
-    """The calls that run, load or wait for their turn, in the order of submission."""
-    return [call for call in episode.calls if call.finished_s < 0 and call.k] if episode.in_flight else []
-
-
-def cut_off(episode: Episode) -> None:
-    """Cancel and charge the calls that are in flight when the episode ends."""
-    for call in in_flight(episode):
-        _cut(episode, call)
-    episode.in_flight = 0
-    episode._reserved = 0.0
-
-
-def _cut(episode: Episode, call: Call) -> bool:
-    """Cancel a call and charge what it has used; return whether it had loaded."""
-    now, bill_cold_start = episode.now_s, episode.world.bill_cold_start
-    call.finished_s, call.status, call.need = now, Status.CANCELLED, -1
-    if call.started_s < 0:
-        call.price = 0.0
-        return False
-    # at the very moment at which it is loaded a call runs, as one without a cold start does when it starts
-    spec, ran = episode.candidates[call.slot], now >= call.ready_s
-    billed = now - call.started_s if bill_cold_start else now - call.ready_s if ran else 0.0
-    call.price = call.factor * ((spec.fee if ran else 0.0) + spec.rate_per_s * billed)
-    if ran or call.price:
-        episode.ledger.charge(now, call.tool, call.price, 0, int(ran))
-    return ran
-
-
-def cancel(episode: Episode, call: Call) -> None:
-    """Cut off a call while the episode goes on. An instance that had loaded is idle from now on."""
-    if call.started_s < 0:
-        episode._queue.remove(call)
-    queue = episode.clock._queue
-    queue[:] = [entry for entry in queue if entry[-1].value is not call]
-    heapify(queue)
-    free(episode, call, _cut(episode, call))
-
-
-def free(episode: Episode, call: Call, loaded: bool) -> None:
-    """Give back what a call held: its slot, its memory, its part of the budget, and its instance, where that has loaded."""
-    slot = call.slot
-    if call.started_s >= 0:
-        episode.running[slot] -= 1
-        if gpu_mb := episode.candidates[slot].gpu_mb:
-            # the same as below for memory: a remainder could keep a call waiting for ever
-            running = any(busy and other.gpu_mb for busy, other in zip(episode.running, episode.candidates, strict=True))
-            episode._gpu_used = episode._gpu_used - gpu_mb if running else 0.0
-        if loaded and (idle := episode.idle[slot]) is not None:
-            idle.append(episode.now_s)
-    episode.in_flight -= 1
-    # sums of floats leave a remainder; with nothing in flight nothing is reserved, exactly
-    episode._reserved = episode._reserved - call.quote if episode.in_flight else 0.0
-
-
-def replay(episode: Episode, log: Sequence[tuple[Any, ...]]) -> None:
-    """Play the actions of a recorded log, each under the name of its method and with the method's arguments."""
-    for action, *given in log:
-        match action:
-            case "settle" | "cancel":
-                getattr(episode, action)(episode.calls[given[0]])
-            case "redraw":  # the function itself is logged: it knows more of the world than this module may
-                again, seed = given
-                again(episode, seed)
-            case _:
-                getattr(episode, action)(*given)
-
-
-# -- what an agent reads -----------------------------------------------------------------------------------------------
-
-_TEXTS = {
-    Status.UNKNOWN_TOOL: "there is no function of this name",
-    Status.MALFORMED: "the action could not be read",
-    Status.INVALID_ARGUMENTS: "the arguments do not fit the function's schema",
-    Status.NOT_REGISTERED: "the function is not registered; register it first",
-    Status.FORBIDDEN: "the plan does not allow another call of this function",
-    Status.BANNED: "the function is not available at present",
-    Status.OVER_BUDGET: "the remaining budget does not cover this call",
-    Status.WRONG_ARGUMENTS: "the upstream service rejects these arguments",
-    Status.RATE_LIMITED: "too many requests",
-    Status.QUOTA_EXCEEDED: "the quota of this function is used up",
-    Status.SERVER_ERROR: "500 internal server error",
-    Status.NOT_FOUND: "404 the endpoint does not exist",
-    Status.UNAUTHORIZED: "401 this key is not subscribed to the service",
-    Status.CONNECTION_ERROR: "could not connect to the host",
-    Status.TIMEOUT: "504 the request timed out",
-    Status.OUTAGE: "503 the platform is temporarily unavailable",
-    Status.CANCELLED: "the episode ended before the call did",
-    Status.INFRASTRUCTURE: "the back-end of the simulation failed",
-}
-
-
-@lru_cache(maxsize=4096)
-def _error_text(status: Status, reason: str, retry_after_s: float) -> str:
-    """A failed call as a JSON object: the error's type, a message, and for a rate limit the seconds to wait."""
-    body: dict[str, object] = {"error": status.label, "message": reason or _TEXTS[status]}
-    if status is Status.RATE_LIMITED:
-        body["retry_after_s"] = round(retry_after_s, 3)
-    return json.dumps(body)
-
-
-def content(episode: Episode, call: Call) -> str:
-    """The text that the agent reads of a call that has ended: the tool's answer, or an error in words."""
-    tool = episode.world.catalog[episode.candidates[call.slot].number] if call.slot >= 0 else None
-    if call.status is Status.OK or call.status in SILENT:
-        if call.answer is None and tool is not None:
-            arguments = call.arguments or (episode.needs[call.aim].arguments if call.aim >= 0 else None) or {}
-            call.answer = episode.world.answers.answer(tool, arguments, episode.task)
-        if call.answer and call.status in SILENT:
-            return spoilt(call.answer, call.status, episode.task, episode.draws_of(call.slot).at(call.k, call.slot)[CONTENT])
-        return call.answer or "{}"
-    if call.status is Status.IRRELEVANT and tool is not None:
-        luck = episode.draws_of(call.slot).at(call.k, call.slot)[CONTENT]
-        return episode.world.answers.irrelevant(tool, call.arguments or {}, episode.task, luck)
-    if call.status in (Status.EMPTY, Status.NO_DATA):
-        return "{}"
-    return _error_text(call.status, call.reason, call.retry_after_s)
+    effect: int | str = -1
+    ends_s: float = -1.0  #: when it will end, once it has started
+    timer: Any = field(default=None, repr=False, compare=False)  #: SimPy's event of its end, while it runs

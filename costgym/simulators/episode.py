@@ -1,64 +1,36 @@
-"""Play one task on one simulated clock, by the rules that `world` states."""
+"""Play one task on one simulated clock, by the rules that `world` states; `rules` plays them."""
 
+import inspect
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from itertools import count
-from math import inf
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Any
 
-import simpy
+import numpy as np
 
-from costgym.simulators.calls import (
-    CONNECTION_REFUSED_S,
-    QUANTILES,
-    Call,
-    Candidate,
-    Usage,
-    WorldEvent,
-    aim,
-    cancel,
-    content,
-    cut_off,
-    free,
-    happen,
-    has_room,
-    refusal_at_gateway,
-    replay,
-)
-from costgym.simulators.draws import CONTENT, DURATION, KIND, OUTCOME, Draws
-from costgym.simulators.errors import EpisodeOver
-from costgym.simulators.failures import BurstTimes, Chain, start_chain
+from costgym.simulators.calls import Call, Candidate, Usage, WorldEvent
+from costgym.simulators.clock import Clock, now_of
+from costgym.simulators.contents import content
+from costgym.simulators.draws import CONTENT, Draws, stable_generator, stable_integer
+from costgym.simulators.errors import ConfigError, EpisodeOver
+from costgym.simulators.failures import BurstTimes
 from costgym.simulators.grading import read_facts
-from costgym.simulators.ledger import Budget, Enforcement, Ledger
+from costgym.simulators.ledger import RESOURCES, Budget, Enforcement, Ledger
+from costgym.simulators.redraw import redraw_outages, redraw_tool
+from costgym.simulators.rules import actions, calls, events, layout, writes
+from costgym.simulators.rules.failures import UNSEEN, wake
+from costgym.simulators.rules.gateway import RATE_LIMITED, spent_and_limit
+from costgym.simulators.rules.records import ToolState
 from costgym.simulators.status import Status
 from costgym.simulators.tasks import Grade, Task, arguments_match
+from costgym.simulators.world_data import WorldData
 from costgym.simulators.writes import Store, WriteFigures
-
-if TYPE_CHECKING:
-    from costgym.simulators.world import World
-
-# an enum's members are looked up through its class on every use; these are used on every call
-_OK, _TIMEOUT, _CONNECTION_ERROR = Status.OK, Status.TIMEOUT, Status.CONNECTION_ERROR
-
-
-class Clock(simpy.Environment):  # type: ignore[misc]
-    """SimPy's environment at time 0, which can be pickled.
-
-    SimPy's own constructor binds its event classes to the instance, and pickle cannot restore those. They work without it.
-    """
-
-    def __init__(self) -> None:
-        self._now = 0.0
-        self._queue: list[Any] = []
-        self._eid = count()
-        self._active_proc = None
 
 
 class Episode:
     """A task played on one simulated clock.
 
     `submit` starts a call, `wait` goes to the next completion, `call` does both, `think` charges a model's tokens, `finish`
-    grades an answer. State is plain data, so `fork` (a replay of the log) is exact.
+    grades an answer. The same actions lead to the same state, so `fork` (a replay of the log) is exact.
 
     Args:
         world: The world that it plays in.
@@ -68,8 +40,12 @@ class Episode:
         enforcement: What passing a limit does; see rule 11 of `world`.
 
     Attributes:
+        clock: SimPy's environment.
+        rules: The world's scalars under the budget.
+        tools: What was remembered of each candidate; None for one that was never called.
+        flying: The calls that run, load or wait for their turn, in the order of submission.
         unread: Ended calls and visible events that no `wait` has returned yet.
-        running, versions: How many calls of each candidate load or run, and how often each need has changed.
+        versions: How often each need has changed.
 
     Raises:
         EpisodeOver: An action came after the end.
@@ -77,25 +53,24 @@ class Episode:
 
     # fmt: off
     __slots__ = (
-        "_chains", "_deadline", "_draws", "_gpu_used", "_queue", "_reserved", "banned", "budget", "bursts", "calls",
-        "candidates", "clock", "counts", "enforcement", "exceeded", "factors", "grade", "idle", "in_flight", "known", "ledger",
-        "log", "needs", "number", "over", "running", "seed", "store", "task", "unread", "versions", "void", "windows", "world",
+        "_draws", "_next_end", "_reacting", "banned", "budget", "bursts", "calls", "candidates", "clock", "down", "enforcement",
+        "exceeded", "factors", "flying", "gpu_used", "grade", "held", "known", "ledger", "log", "needs", "number", "over",
+        "reserved", "rules", "seed", "store", "task", "tools", "unread", "versions", "void", "waiting", "world",
     )
     # fmt: on
 
-    def __init__(self, world: "World", number: int, seed: int, budget: Budget, enforcement: Enforcement) -> None:
+    def __init__(self, world: WorldData, number: int, seed: int, budget: Budget, enforcement: Enforcement) -> None:
         self.world, self.number, self.seed, self.budget, self.enforcement = world, number, seed, budget, enforcement
         self.task: Task = world.tasks[number]
         self.candidates = world.candidates(number)
         size = len(self.candidates)
+        self.rules = world.rules(budget, enforcement)
         self.clock = Clock()
         self.ledger = Ledger()
         self.calls: list[Call] = []
         self.log: list[tuple[Any, ...]] = []
         self.needs = list(self.task.needs)
         self.known = [False] * len(self.needs)
-        self.counts = [0] * size
-        self.in_flight = 0
         self.factors = [1.0] * size
         self.banned: set[int] = set()
         self.over = False
@@ -107,29 +82,36 @@ class Episode:
         self.versions = [0] * len(self.needs)
         self._draws = Draws(world._source, seed, number, size)
         # made at a tool's first call: most candidates of a task are never called
-        self._chains: list[Chain | None] = [None] * size
-        self.running = [0] * size
-        self.idle: list[list[float] | None] = [None] * size
-        self.windows: list[deque[float] | None] = [None] * size
-        self._queue: deque[Call] = deque()
+        self.tools: list[ToolState | None] = [None] * size
+        self.flying: list[Call] = []
+        self.waiting = 0  # of those, the calls that wait for their turn
         self.unread: deque[Call | WorldEvent] = deque()
-        self._reserved = self._gpu_used = 0.0
-        # seconds cannot be refused in advance, so a limit on them ends the episode under every enforcement but `record`
-        self._deadline = budget.seconds if enforcement != "record" else None
+        self.reserved = 0.0  # quotes of the calls in flight
+        self.gpu_used = [0.0]  # a list, as rules find it in an array of episodes
         outages = world.failures.bursts
         self.bursts = None if outages is None else BurstTimes(outages, self._draws, size)
-        if world.events is not None:
-            for notice in world.notices(number):
-                self._schedule(notice.at_s, self._happen, notice)
-            # events at time 0 are part of the start: a reset shows their prices and bans already
-            self._reach(0.0)
+        # what processes do: slots of the machine and tools that they hold or take down, and whom they wait for
+        self.held, self.down = 0, set[int]()
+        self._next_end: Any = None
+        self._reacting = False
+        for notice in world.notices(number):
+            self.schedule(notice.at_s, notice)
+        for make in world.processes:
+            self.clock.process(make(self))
+        if world.events is not None or world.processes:
+            # what happens at time 0 is part of the start: a reset shows its prices and bans already
+            layout.reach(self, self.rules, self, 0, 0.0)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # SimPy's events cannot be pickled; the same actions lead to the same state
+        return _replayed, (type(self), self.world, self.number, self.seed, self.budget, self.enforcement, self.log)
 
     # -- time ------------------------------------------------------------------------------------------------------------
 
     @property
     def now_s(self) -> float:
         """Simulated seconds since the start."""
-        return self.clock._now  # read several times a step, and SimPy's own property is one more call
+        return now_of(self)
 
     def advance(self, seconds: float) -> None:
         """Let time pass. Calls that complete meanwhile are returned by the next `wait`."""
@@ -138,26 +120,14 @@ class Episode:
         self._advance(seconds)
 
     def _advance(self, seconds: float) -> None:
-        deadline, clock = self._deadline, self.clock
-        if deadline is not None and clock.now + seconds > deadline:
-            self._reach(deadline)
-            if not self.over:
-                self._end("seconds")
-        elif not clock._queue and seconds >= 0.0:
-            # with no event to come nothing happens meanwhile; an event of SimPy takes a microsecond (`benchmarks/tricks.py`)
-            clock._now += seconds
-        else:
-            # a timeout among the other events, so that what happens at the same time keeps the order of its causes
-            timeout = clock.timeout(seconds)
-            while not timeout.processed and not self.over:
-                clock.step()
+        actions.advance(self, self.rules, self, 0, seconds)
 
-    def _reach(self, at_s: float) -> None:
-        clock = self.clock
-        while clock.peek() <= at_s and not self.over:
-            clock.step()
-        if clock.now < at_s and not self.over:
-            clock.run(until=at_s)
+    def schedule(self, delay_s: float, notice: WorldEvent) -> None:
+        """Let an event happen after a delay."""
+        self.clock.timeout(delay_s, notice).callbacks.append(self._happen)
+
+    def _happen(self, event: Any) -> None:
+        events.happen(self, self, 0, event.value)
 
     # -- calls -----------------------------------------------------------------------------------------------------------
 
@@ -183,26 +153,15 @@ class Episode:
         call = Call(slot, 0, self.now_s, arguments, self.candidates[slot].name if slot >= 0 else "", reason=reason)
         self.calls.append(call)
         if refusal is None:
-            refusal = refusal_at_gateway(self, call)
-        if refusal is not None:
-            call.status = refusal
-            self._advance(self.world.gateway_s)
-            call.finished_s = self.now_s
-            return call
-        # from here on the call is admitted: it has its place k among the tool's calls, and with it its luck
-        spec = self.candidates[slot]
-        self.counts[slot] = call.k = self.counts[slot] + 1
-        if spec.need >= 0:
-            call.aim = spec.need if len(spec.needs) == 1 else aim(self, spec)
-            call.version = self.versions[call.aim]
-        call.quote = self.quote(slot)
-        self.in_flight += 1
-        # `refuse` may not admit two calls that the budget covers only one by one
-        self._reserved += call.quote
-        if (spec.profile.concurrency and self.running[slot] >= spec.profile.concurrency) or not has_room(self, spec):
-            self._queue.append(call)
+            status = actions.submit(self, self.rules, self, 0, slot)
+            if status < 0:
+                return call
+            refusal = status
+            if status is RATE_LIMITED:
+                call.retry_after_s = self.tools[slot].admitted[0] + self.candidates[slot].window_s - call.submitted_s  # type: ignore[union-attr]
         else:
-            self._start(call, spec)
+            actions.refuse(self, self.rules, self, 0)
+        call.status, call.finished_s = refusal, self.now_s
         return call
 
     def quote(self, slot: int) -> float:
@@ -219,154 +178,104 @@ class Episode:
 
         The limit is minus infinity where the number of calls leaves no room.
         """
-        budget, ledger = self.budget, self.ledger
-        limit = inf if budget.price is None else budget.price
-        if budget.calls is not None and ledger.calls + self.in_flight + 1 > budget.calls:
-            limit = -inf
-        return ledger.price + self._reserved, limit
+        strict = self.rules if self.rules.refuse else self.world.rules(self.budget, "refuse")
+        spent, limit = spent_and_limit(strict, self)
+        return spent, limit
 
-    def _start(self, call: Call, spec: Candidate) -> None:
-        self.running[spec.index] += 1
-        self._gpu_used += spec.gpu_mb
-        self._schedule(self._run(call, spec), self._complete, call)
-
-    def _schedule(self, delay_s: float, callback: Callable[[Any], None], value: Call | WorldEvent) -> None:
-        """Let something happen after a delay; the callback gets the SimPy event, whose `value` is given here."""
-        self.clock.timeout(delay_s, value).callbacks.append(callback)
-
-    def _run(self, call: Call, spec: Candidate) -> float:
-        """Determine what becomes of a call that starts now; returns the seconds until it ends."""
-        slot, now = spec.index, self.now_s
-        call.started_s = now
-        delay = 0.0
-        profile = spec.profile
-        if profile.cold_start_s:
-            if (idle := self.idle[slot]) is None:
-                idle = self.idle[slot] = []
-            # the last to finish is the most recently used
-            if idle and now - idle[-1] <= profile.keep_alive_s:
-                idle.pop()
-            else:
-                idle.clear()
-                call.cold = True
-                delay = profile.cold_start_s
-        call.ready_s = now + delay
-        # the k-th call of a tool has the same luck whatever was called before it
-        row = self.draws_of(slot).at(call.k, slot)
-        duration = spec.latency_s * spec.factors[int(row[DURATION] * QUANTILES)]
-        status = self._outcome(call, spec, row)
-        if status is _CONNECTION_ERROR:
-            duration = CONNECTION_REFUSED_S
-        elif status is _TIMEOUT or duration > profile.timeout_s:
-            duration, status = profile.timeout_s, _TIMEOUT
-            call.need, call.answer = -1, None
-        call.status = status
-        if spec.effect is not None and self.store is not None:
-            self.store.decide(self, call, spec, row[CONTENT])
-        # the price is fixed now; a later price change does not touch this call
-        call.factor = self.factors[slot]
-        if status is not _OK and not self.world.bill_failures and status >= 32:
-            call.price = 0.0
-        elif spec.rate_per_s:
-            billed = duration + delay if self.world.bill_cold_start else duration
-            # a call that lasts exactly its median costs its quote, to the bit
-            price = spec.quote if billed == duration == spec.latency_s else spec.fee + spec.rate_per_s * billed
-            call.price = call.factor * price
-        else:
-            call.price = call.factor * spec.fee
-        return delay + duration
-
-    def _outcome(self, call: Call, spec: Candidate, row: Sequence[float]) -> Status:
-        chain = self._chains[spec.index] or self.chain_of(spec)
-        # calls may start in another order than they were admitted, and the chain goes by k
-        works = chain.extend(row[OUTCOME]) if len(chain.outcomes) == call.k - 1 else chain.ok(call.k)
-        # after the chain has moved: an outage uses the call's luck up
-        if self.bursts is not None and self.bursts.model.concerns(spec.name) and self.bursts.cover(call.ready_s):
-            return Status.OUTAGE
-        if not works:
-            return chain.fail(row[KIND])
-        need = call.aim
-        if call.arguments is None:
-            if need < 0:
-                return _OK
-            after = self.needs[need].after
-            if not after or all(self.known[before] for before in after):
-                call.need = need
-                return _OK
-        else:
-            # the user may have changed their mind since the call was made; the answer is to what was asked then
-            call.answer = self.world.answers.answer(self.world.catalog[spec.number], call.arguments, self.task)
-            if call.answer is not None:
-                for number in spec.needs:
-                    if arguments_match(call.arguments, self.needs[number].arguments):
-                        call.need = number
-                        if number != need:
-                            call.aim, call.version = number, self.versions[number]
-                        break
-                return Status.OK
-        return Status.WRONG_ARGUMENTS if row[CONTENT] < 0.5 else Status.NO_DATA
-
-    def chain_of(self, spec: Candidate) -> Chain:
-        """The hidden state of a candidate, which decides how each of its calls ends; it is drawn when it is first asked for."""
-        slot, world = spec.index, self.world
-        if (chain := self._chains[slot]) is None:
-            chain = self._chains[slot] = start_chain(
-                self.draws_of(slot), slot, spec.profile.reliability, world.failures, world.kinds, spec.slip, spec.persistence
-            )
-        return chain
-
-    def _complete(self, event: Any) -> None:
+    def end_call(self, event: Any) -> None:
+        """Let a call end; SimPy hands its event over."""
         call: Call = event.value
-        spec = self.candidates[call.slot]
-        call.finished_s = self.now_s
-        free(self, call, True)
-        # before the budget is looked at: a completion that ends the episode is still reported
-        self.unread.append(call)
-        if spec.effect is not None and self.store is not None:
-            self.store.settle(self, call, spec)
-        if call.need >= 0 and call.version == self.versions[call.need]:
-            self.known[call.need] = True
-        self.ledger.charge(call.finished_s, call.tool, call.price, 0, 1)
-        self._go_on()
+        call.timer = None
+        calls.complete(self, self.rules, self, 0, call)
+        self._describe(call)
+        self._announce_end(call)
 
-    def _go_on(self) -> None:
-        """End the episode where a charge has passed a limit; else start what can start now."""
-        if self.enforcement != "record" and (exceeded := self.ledger.exceeded(self.budget, 0.0)):
-            self._end(exceeded)
-        if self._queue and not self.over:
-            self._start_waiting()
+    def _announce_end(self, call: Call) -> None:
+        if (waited_for := self._next_end) is not None and not self.over:
+            self._next_end = None
+            waited_for.succeed(call)
+            self._reacting = True
 
-    def _start_waiting(self) -> None:
-        # the calls that still wait are queued again in their order, since each may block those behind it
-        waiting, self._queue = self._queue, deque()
-        for call in waiting:
-            spec = self.candidates[call.slot]
-            most = spec.profile.concurrency
-            blocked = most and (self.running[call.slot] >= most or any(other.slot == call.slot for other in self._queue))
-            if blocked or not has_room(self, spec):
-                self._queue.append(call)
-            else:
-                self._start(call, spec)
+    def _react(self) -> None:
+        """Let processes that waited for a call's end do what they do then, before the agent goes on."""
+        if self._reacting:
+            self._reacting = False
+            layout.reach(self, self.rules, self, 0, self.now_s)
+
+    def _describe(self, call: Call) -> None:
+        """Put into words what a call has told of an effect."""
+        if self.store is not None and call.status is Status.OK:
+            self.store.describe(call, self.candidates[call.slot], self.needs)
+
+    def find_answer(self, call: Call, spec: Candidate) -> bool:
+        """Return whether a working tool has an answer to a call's arguments; notes the need whose fact it brings."""
+        assert call.arguments is not None
+        # the user may have changed their mind since the call was made; the answer is to what was asked then
+        call.answer = self.world.answers.answer(self.world.catalog[spec.number], call.arguments, self.task)
+        if call.answer is None:
+            return False
+        for number in spec.needs:
+            if arguments_match(call.arguments, self.needs[number].arguments):
+                call.need = number
+                if number != call.aim:
+                    call.aim, call.version = number, self.versions[number]
+                break
+        return True
+
+    def in_outage(self, spec: Candidate, at_s: float) -> bool:
+        """Return whether a call of a tool that starts at a time falls into an outage."""
+        if spec.index in self.down:
+            return True
+        return self.bursts is not None and self.bursts.model.concerns(spec.name) and self.bursts.cover(at_s)
+
+    def add_tool(self, slot: int) -> ToolState:
+        """Begin to remember a candidate."""
+        tool = self.tools[slot] = ToolState(self.candidates[slot].rate_limit)
+        return tool
+
+    def hidden_state(self, spec: Candidate) -> ToolState:
+        """What decides how a candidate's calls end, as an agent cannot know; a copy, of before its next call."""
+        tool = ToolState(0)
+        known = self.tools[spec.index]
+        if known is not None and known.chain != UNSEEN:
+            tool.chain, tool.usual, tool.started, tool.works = known.chain, known.usual, known.started, known.works
+        else:
+            u_state, u_usual, _, _ = self.draws_of(spec.index).at(0, spec.index)
+            wake(self, self, spec, tool, u_state, u_usual)
+        return tool
+
+    @property
+    def in_flight(self) -> int:
+        """The number of calls that run, load or wait for their turn."""
+        return len(self.flying)
+
+    def admitted(self, slot: int) -> int:
+        """Admitted calls of a candidate."""
+        tool = self.tools[slot]
+        return 0 if tool is None else tool.count
+
+    @property
+    def counts(self) -> list[int]:
+        """Admitted calls of each candidate."""
+        return [0 if tool is None else tool.count for tool in self.tools]
+
+    @property
+    def running(self) -> list[int]:
+        """Calls of each candidate that load or run."""
+        return [0 if tool is None else tool.busy for tool in self.tools]
 
     def wait(self) -> Call | WorldEvent | None:
         """Go to the next completion or visible event. Returns None if nothing is in flight or the episode ends before."""
         self._alive()
         self.log.append(("wait",))
-        unread, clock, deadline = self.unread, self.clock, self._deadline
-        if not self.can_wait:
-            return None
-        while not unread:
-            if deadline is not None and clock.peek() > deadline:
-                self._reach(deadline)
-                self._end("seconds")
-                return None
-            clock.step()
-        return unread.popleft()
+        news: Call | WorldEvent | None = actions.wait(self, self.rules, self, 0)
+        self._react()
+        return news
 
     @property
     def can_wait(self) -> bool:
         """A call is in flight, or something that has happened is unread, so that `wait` goes somewhere."""
-        return self.in_flight > 0 or bool(self.unread)
+        return bool(self.flying or self.unread)
 
     def notices(self) -> list[WorldEvent]:
         """Visible events that no `wait` has returned yet. Completed calls stay for later waits."""
@@ -383,29 +292,80 @@ class Episode:
         """Cut off a call that is in flight. That takes no time, and bills what the call has used; see rule 8 of `world`."""
         self._alive()
         self.log.append(("cancel", self.calls.index(call)))
-        cancel(self, call)
-        self._go_on()
+        actions.cancel(self, self.rules, self, 0, call)
 
     def settle(self, call: Call) -> Call:
         """Wait until a submitted call has ended."""
         if not self.over and (call.finished_s < 0 or call in self.unread):
             self.log.append(("settle", len(self.calls) - 1 if self.calls[-1] is call else self.calls.index(call)))
-            deadline, clock = self._deadline, self.clock
             while call.finished_s < 0 and not self.over:
-                if deadline is not None and clock.peek() > deadline:
-                    self._reach(deadline)
-                    self._end("seconds")
+                if self.clock.peek() > self.rules.deadline_s:
+                    actions.run_out(self, self.rules, self, 0)
                 else:
-                    clock.step()
+                    self.clock.step()
+            self._react()
         if call in self.unread:
             self.unread.remove(call)
         return call
 
-    # -- events ----------------------------------------------------------------------------------------------------------
+    # -- processes of a user ---------------------------------------------------------------------------------------------
 
-    def _happen(self, event: Any) -> None:
-        if happen(self, event.value):
-            self.unread.append(event.value)
+    def process(self, make: Callable[["Episode"], Generator[Any, Any, Any]]) -> Any:
+        """Let a process of SimPy run beside the calls: a rival tenant, an outage of one's own, a price that moves.
+
+        Forks and replays start it again, so all chance in it has to come from `random`. Scenarios name theirs in a file.
+
+        Args:
+            make: A generator function of the episode. What it yields are events of `clock`, or `next_end()`.
+
+        Returns:
+            SimPy's process.
+        """
+        self._alive()
+        if not inspect.isgeneratorfunction(make):
+            raise ConfigError("process", f"expected a generator function that takes the episode, got {make!r:.60}")
+        self.log.append(("process", make))
+        begun = self.clock.process(make(self))
+        layout.reach(self, self.rules, self, 0, self.now_s)  # it begins before anything else is done
+        return begun
+
+    def random(self, *names: object) -> np.random.Generator:
+        """A generator of random numbers for a process. It depends on the episode's seed and task, and on the names alone."""
+        return stable_generator(self.seed, "process", self.number, *names)
+
+    def change(self, event: WorldEvent) -> None:
+        """Let an event happen now, from within a process."""
+        events.happen(self, self, 0, event)
+
+    def hold(self, slot: int | None = None) -> None:
+        """Take a slot of a candidate, or of the machine for None, from within a process. Calls that run go on."""
+        if slot is None:
+            self.held += 1
+        else:
+            layout.tool(self, 0, slot).held += 1
+
+    def release(self, slot: int | None = None) -> None:
+        """Give back a slot that was taken by `hold`, and start calls that waited for it."""
+        holder = self if slot is None else layout.tool(self, 0, slot)
+        if not holder.held:
+            raise ConfigError("release", "expected a slot that is held; call hold() before")
+        holder.held -= 1
+        if self.waiting:
+            calls.start_waiting(self, self.rules, self, 0)
+
+    def take_down(self, *slots: int) -> None:
+        """Begin an outage of candidates (of all, where none is named): calls that start in it fail."""
+        self.down.update(slots or range(len(self.candidates)))
+
+    def bring_up(self, *slots: int) -> None:
+        """End an outage that `take_down` began."""
+        self.down.difference_update(slots or range(len(self.candidates)))
+
+    def next_end(self) -> Any:
+        """An event of SimPy that happens when the next call ends; its value is the call."""
+        if self._next_end is None:
+            self._next_end = self.clock.event()
+        return self._next_end
 
     # -- thinking and the end ---------------------------------------------------------------------------------------------
 
@@ -421,7 +381,7 @@ class Episode:
         if world.tokens is not None:
             price = float(world.tokens.price(usage.input_tokens, usage.output_tokens, usage.cached_tokens))
         self.ledger.charge(self.now_s, "think", price, usage.input_tokens + usage.output_tokens)
-        self._go_on()
+        calls.go_on(self, self.rules, self, 0)
 
     def finish(self, answer: str | None = None, gave_up: bool = False) -> Grade:
         """End the episode with an answer.
@@ -436,19 +396,27 @@ class Episode:
         self._alive()
         self.log.append(("finish", answer, gave_up))
         found, precision = read_facts(self.needs, self.known, answer, self.task.query)
-        met, clean = (found, True) if self.store is None else self.store.met(self.needs, found)
+        met, clean = self.needs_met(found)
         required = [each for each, need in zip(met, self.needs, strict=True) if need.required]
-        # the judge's luck belongs to the episode, so that agents with the same facts get the same verdict
-        luck = self._draws.at(0, self._draws.slots - 1)[KIND]
-        self.grade = self.world.judge.grade(required, luck, self.task.solvable, gave_up, precision, clean)
-        self._end(None)
+        self.grade = self.world.judge.grade(
+            required, layout.judge_luck(self, self), self.task.solvable, gave_up, precision, clean
+        )
+        calls.end(self, self.rules, self, 0, 0)
         return self.grade
 
-    def _end(self, exceeded: str | None) -> None:
-        self.over = True
-        cut_off(self)
-        self.clock._queue.clear()  # nothing happens any more; and the events' callbacks hold on to the episode
-        self.exceeded = exceeded or self.ledger.exceeded(self.budget, self.now_s)
+    def needs_met(self, stated: Sequence[bool]) -> tuple[list[bool], bool]:
+        """For each need whether the state and, where asked for, what an answer has `stated` meet it; and whether no effect is
+        there twice, and none that nobody wants."""
+        if self.store is None:
+            return list(stated), True
+        met = [bool(writes.need_met(self, self, 0, need, said)) for need, said in enumerate(stated)]
+        return met, bool(writes.is_clean(self, self, 0))
+
+    def close(self, passed: int) -> None:
+        """Note the end of the episode, and the number of the limit that ended it; 0 for none."""
+        self.flying.clear()
+        self.clock.clear()
+        self.exceeded = RESOURCES[passed - 1] if passed else None
         if self.grade is None:
             self.grade = Grade(0.0, False, False)
 
@@ -464,15 +432,29 @@ class Episode:
         """Offer more tools, by their numbers in the catalogue; only worlds with a retriever do (`retrieval.retriever`)."""
         raise NotImplementedError
 
+    def redraw(self, seed: int) -> None:
+        """Let chance after this moment follow from another seed. The seed is hashed with the episode's, so equal seeds of two
+        episodes have nothing in common."""
+        self.log.append(("redraw", seed))
+        drawn = stable_integer(seed, "redraw", self.seed, self.number)
+        self._draws = draws = Draws(self.world._source, drawn, self.number, len(self.candidates))
+        for spec in self.candidates:
+            redraw_tool(layout.tool(self, 0, spec.index), spec, self.calls, self.world.failures, draws)
+        if self.bursts is not None:
+            self.bursts = redraw_outages(self.bursts, self.now_s, draws)
+
     # -- views -----------------------------------------------------------------------------------------------------------
 
     def content(self, call: Call) -> str:
         """The text that the agent reads of a call that has ended: the tool's answer, or an error in words."""
-        return content(self, call)
+        if call.slot < 0:
+            return content(self.world, self.task, self.needs, call, None, 0.0)
+        luck = self.draws_of(call.slot).at(call.k, call.slot)[CONTENT]
+        return content(self.world, self.task, self.needs, call, self.candidates[call.slot], luck)
 
     def write_figures(self) -> WriteFigures:
         """The figures of the present state, as if it were the final one; see `writes.WriteFigures`."""
-        return WriteFigures() if self.store is None else self.store.figures(self.needs)
+        return WriteFigures() if self.store is None else WriteFigures(*writes.figures(self, self, 0))
 
     def remaining(self) -> dict[str, float]:
         """Return what is left of each limited resource; negative once it is overspent."""
@@ -493,4 +475,15 @@ class Episode:
 
     def replay(self, log: Sequence[tuple[Any, ...]]) -> None:
         """Play the actions of a recorded log."""
-        replay(self, log)
+        for action, *arguments in log:
+            if action in ("settle", "cancel"):
+                arguments = [self.calls[arguments[0]]]
+            getattr(self, action)(*arguments)
+
+
+def _replayed(kind: type[Episode], *arguments: Any) -> Episode:
+    """An episode in the state to which the actions of a log have led."""
+    *of, log = arguments
+    episode = kind(*of)
+    episode.replay(log)
+    return episode

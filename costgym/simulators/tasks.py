@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from costgym.simulators.bounds import out_of_bounds
 from costgym.simulators.errors import ConfigError, check_known
+from costgym.simulators.rules.grades import grade
 from costgym.simulators.tools import WRITE, Catalog, Tool
 
 LEVELS = ("statement", "category", "tool", "api", "hybrid")
@@ -247,8 +248,8 @@ class Judge:
         `clean` says that no effect is there twice, and none that nobody wants. Giving up never passes.
         """
         share = sum(present) / len(present) if present else 0.0
-        strict = bool(present) and all(present) and clean and not gave_up
-        return Grade(share, strict, not gave_up and clean and luck < self.chance(share, solvable), precision)
+        strict, judged = grade(sum(present), len(present), clean and not gave_up, luck, self.chance(share, solvable))
+        return Grade(share, strict, judged, precision)
 
 
 def needs_by_tool(task: Task, catalog: Catalog) -> dict[str, tuple[int, ...]]:

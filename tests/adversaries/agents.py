@@ -13,7 +13,9 @@ import gymnasium as gym
 from costgym.agents import Agent, make_agent
 from costgym.agents.base import NUMERIC, TEXT
 from costgym.agents.classic import GreedyAgent
-from costgym.experiments.board.reruns.rerun import PASSES
+from costgym.agents.models.base import Message, Reply
+from costgym.experiments.board.epochs.playing import PASSES
+from costgym.experiments.board.reruns.process_agent import Meter
 from costgym.experiments.board.run_config import make_run_config
 from costgym.experiments.board.submissions.submission import pack, validate
 from costgym.experiments.leaderboard import run
@@ -21,9 +23,10 @@ from costgym.experiments.play.episodes import play_many
 from costgym.experiments.play.trajectories.format import Header, Trajectory
 from costgym.experiments.play.trajectories.record import record
 from costgym.experiments.play.trajectories.verify import Checker
+from costgym.simulators.calls import Usage
 from costgym.simulators.errors import InfrastructureError
 from tests.adversaries.corpus import adversary
-from tests.adversaries.entries import working_in
+from tests.helpers.epochs import working_in
 
 EPISODES, SEEDS = 80, 4
 OWN = "own.py:Mine"
@@ -422,6 +425,19 @@ class Bills(Dumps):
 def _(folder: Path) -> float:
     usages = ({"input_tokens": -5, "output_tokens": 0}, {"input_tokens": "0", "output_tokens": 0}, {"input_tokens": 0.0})
     return max(gain(Bills(usage), "react", TEXT, 16) for usage in usages)
+
+
+@adversary(
+    "reports that all of its prompt was cached, and that it took no time",
+    "stopped",
+    "In an epoch the judge counts all classes of tokens, and the time, of every reply itself.",
+)
+def _(folder: Path) -> float:
+    meter = Meter()
+    meter.add(Reply(Message("assistant", "text"), Usage(1000, 50, 0, 2.0)))
+    usage = {"input_tokens": 1000, "output_tokens": 50, "cached_tokens": 1000, "seconds": 0}
+    assert json.loads(meter.charge(json.dumps({"name": "x", "usage": usage})))["usage"] == Usage(1000, 50, 0, 2.0).document()
+    return 0.0
 
 
 class Free(Bills):

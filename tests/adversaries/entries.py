@@ -7,15 +7,14 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from costgym.agents.custom import _file
 from costgym.experiments.board.board import SUBMISSIONS
-from costgym.experiments.board.reruns.rerun import rerun
+from costgym.experiments.board.epochs.judging import judge
 from costgym.experiments.board.run_config import make_run_config
 from costgym.experiments.board.submissions.manifest import read_manifest
 from costgym.experiments.board.submissions.replay import digest_of
@@ -26,6 +25,8 @@ from costgym.experiments.play.trajectories.format import Header, Trajectory
 from costgym.simulators.errors import CostGymError, DataError
 from costgym.simulators.files import json_text, read_yaml, snapshot
 from tests.adversaries.corpus import adversary
+from tests.helpers import epochs as arena
+from tests.helpers.epochs import working_in
 
 GREEDY = "trajectories/numbers/greedy.price=10.jsonl"
 
@@ -196,17 +197,16 @@ def voided(packed: Path) -> None:
     "In a claim they count as failures, and no figure of a rerun follows from what a claim says.",
 )
 def _(folder: Path) -> float:
-    (folder / "secret").write_text("s" * 40)
-    run_of_greedy = run(make_run_config("quick", agents=["greedy"], budgets="price=10", episodes=16), folder / "played").folder
-    packed = pack(run_of_greedy, folder / "packed", "Void", "a@example.org")
-    reached = []
-    for number in range(2):
-        [row] = rerun(packed, folder / "secret", folder / f"again {number}", worlds=1)
-        reached.append(row.on_board({})["pass_rate_under_budget"])
-        if number == 0:
-            voided(packed)
-            assert 0 < len(read_manifest(packed)[0].files[0].void) < 16  # type: ignore[union-attr]
-    return 100.0 * (reached[1] - reached[0])
+    made = [arena.entry(folder / "entries", name, ["greedy"], episodes=16) for name in ("Honest", "Void")]
+    voided(made[1])
+    assert 0 < len(read_manifest(made[1])[0].files[0].void) < 16  # type: ignore[union-attr]
+    return _gain(folder, made, "Void")
+
+
+def _gain(folder: Path, entries: list[Path], who: str) -> float:
+    """What an identity's row reaches beyond that of the identity named Honest, in one epoch."""
+    found = arena.rows(arena.board(entries, arena.epoch(folder / "spring", tasks=4), folder / "board"))
+    return 100.0 * (found[who]["pass_rate_under_budget"] - found["Honest"]["pass_rate_under_budget"])
 
 
 @adversary("gives a key twice, one value for each reader", "stopped", "JSON with a key that stands twice is not read.")
@@ -252,29 +252,29 @@ def _(folder: Path) -> float:
         (packed / GREEDY).rename(target)
         (packed / GREEDY).symlink_to(target)
 
-    return refused(folder, link, "there is no such file")
+    return refused(folder, link, "is a link; expected a plain file")
 
 
-def _queued(folder: Path, change: Callable[[Path], object], words: str) -> float:
+def _copied(folder: Path, change: Callable[[Path], object], words: str) -> float:
     try:
-        snapshot(entry(folder, change), folder / "copy")
+        snapshot(entry(folder, change), Path(tempfile.mkdtemp(dir=folder)))
     except DataError as error:
         assert words in str(error), error
         return 0.0
     return 100.0
 
 
-@adversary("links to a secret of the queue", "stopped", "The queue copies files that are nobody else's, and follows no link.")
+@adversary("links to a secret of its judge", "stopped", "The judge copies files that are nobody else's, and follows no link.")
 def _(folder: Path) -> float:
     (folder / "secret").write_text("s" * 40)
-    _queued(folder, lambda packed: (packed / "x").symlink_to(folder / "secret"), "neither a file nor a folder")
+    _copied(folder, lambda packed: (packed / "x").symlink_to(folder / "secret"), "is a link")
     shutil.rmtree(folder / "packed")
-    return _queued(folder, lambda packed: os.link(folder / "secret", packed / "x"), "not a plain file")
+    return _copied(folder, lambda packed: os.link(folder / "secret", packed / "x"), "hard link")
 
 
-@adversary("puts a pipe into its entry, so that its reader waits", "stopped", "The queue opens plain files alone.")
+@adversary("puts a pipe into its entry, so that its reader waits", "stopped", "The judge opens plain files alone.")
 def _(folder: Path) -> float:
-    return _queued(folder, lambda packed: os.mkfifo(packed / "x"), "neither a file nor a folder")
+    return _copied(folder, lambda packed: os.mkfifo(packed / "x"), "is a FIFO")
 
 
 @adversary("hands in a terabyte, as a hole in a file", "stopped", "An entry has at most 2 GiB and 20,000 files, in 12 levels.")
@@ -283,9 +283,9 @@ def _(folder: Path) -> float:
         with (packed / "x").open("wb") as store:
             store.truncate(2**40)
 
-    _queued(folder, hole, "is larger than")
+    _copied(folder, hole, "is larger than")
     shutil.rmtree(folder / "packed")
-    return _queued(folder, lambda packed: (packed / "/".join("d" * 20)).mkdir(parents=True), "nested folders")
+    return _copied(folder, lambda packed: (packed / "/".join("d" * 20)).mkdir(parents=True), "nested folders")
 
 
 @adversary("names itself in letters that look like another's", "stopped", "Names of entries and agents are ASCII.")
@@ -335,7 +335,7 @@ def _(folder: Path) -> float:
     return 0.0
 
 
-@adversary("takes another entry's place under its name", "stopped", "A name belongs to a contact; in the queue, to a folder.")
+@adversary("takes another entry's place under its name", "stopped", "A name belongs to a contact; in an epoch, to a key.")
 def _(folder: Path) -> float:
     board = Path(shutil.copytree(honest()[0], folder / "board"))
     add(board, honest()[1])
@@ -348,76 +348,89 @@ def _(folder: Path) -> float:
     return 100.0
 
 
-@contextmanager
-def working_in(folder: Path) -> Iterator[None]:
-    here = Path.cwd()
-    os.chdir(folder)
-    try:
-        yield
-    finally:
-        os.chdir(here)
-
-
 @adversary("lies where its judge would import it", "stopped", "To judge a run or an entry, no code of an agent is run.")
 def _(folder: Path) -> float:
     source = "from costgym.agents.classic import GreedyAgent as Mine"
     (folder / "own.py").write_text(source)
     with working_in(folder):
-        terms: dict[str, Any] = {"agents": ["own.py:Mine"], "budgets": "price=10", "episodes": 1}
+        terms: dict[str, Any] = {"agents": ["own.py:Mine"], "budgets": "price=20", "episodes": 1}
         board = run(make_run_config("quick", **terms), folder / "board").folder
         packed = pack(board, folder / "packed", "Mine", "a@example.org")
         _file.cache_clear()
         (folder / "own.py").write_text(f"open('pwned', 'w')\n{source}")
         assert verify(board).verified and verify(packed).verified and not (folder / "pwned").exists()
-        secret = folder / "secret"
-        secret.write_text("s" * 40)
-        with suppress(CostGymError):  # there is no such file where the agent's process is
-            rerun(packed, secret, folder / "again", sandbox="none")
-        assert not (folder / "pwned").exists()
+        said: list[str] = []  # and without a sandbox none is run in an epoch
+        assert judge([packed], arena.epoch(folder / "spring"), folder / "out", sandbox="none", say=said.append) == []
+        assert "waits for a machine with a sandbox" in said[0] and not (folder / "pwned").exists(), said
     return 0.0
+
+
+BOOK = """
+import json
+from costgym.agents import Agent
+from costgym.experiments.play.trajectories.record import digest
+
+RECORDS = {records}
+
+
+class Memo(Agent):
+    def __init__(self):
+        self.known, self.met = {{}}, {{}}
+        for record in map(json.loads, RECORDS):
+            self.known.setdefault(record["observations"][0], []).append(record["actions"])
+
+    def reset(self, seat, observation, info, seed):
+        key = digest(observation)
+        plans = self.known.get(key, [[]])
+        self.met[key] = self.met.get(key, -1) + 1
+        self.plan, self.finish = list(plans[self.met[key] % len(plans)]), seat.finish_action
+
+    def act(self, observation, info):
+        action = self.plan.pop(0) if self.plan else self.finish
+        return action if info["action_mask"][action] else self.finish
+"""
 
 
 @adversary(
     "learns the public seeds by heart",
     "exposed",
-    "It is run again on seeds and in worlds that follow from a secret, where the book is of no use; its row falls.",
-    needs="slow",
+    "It is played in worlds that nobody knew, where the book is of no use; the claim stands beside what was played.",
+    needs="sandbox",
 )
 def _(folder: Path) -> float:
-    from tests.experiments.board.test_reruns import MEMO
-
-    terms: dict[str, Any] = {"budgets": "price=20", "episodes": 60}
-    with working_in(folder):
-        oracle = run(make_run_config("btp", agents=["oracle"], **terms), folder / "oracle").folder
-        shutil.copy(oracle / "trajectories/numbers/oracle.price=20.jsonl", folder / "oracle.jsonl")
-        (folder / "memo.py").write_text(MEMO)
-        board = run(make_run_config("btp", agents=["memo.py:Memo"], **terms), folder / "board").folder
-        secret = folder / "secret"
-        secret.write_text("s" * 40)
-        packed = pack(board, folder / "packed", "Memo", "a@example.org")
-        [row] = rerun(packed, secret, folder / "again", code=folder)
-    assert not row.agrees and row.rerun < row.claimed - 0.2
+    oracle = run(make_run_config("quick", agents=["oracle"], budgets="price=20", episodes=16), folder / "oracle").folder
+    records = (oracle / "trajectories/numbers/oracle.price=20.jsonl").read_text().splitlines()[1:]
+    made = arena.entry(folder / "entries", "Memo", ["own.py:Memo"], BOOK.format(records=records), episodes=16)
+    row = arena.rows(arena.board([made], arena.epoch(folder / "spring", tasks=4), folder / "board"))["Memo"]
+    assert row["rerun"]["played"] < row["rerun"]["claimed"] - 0.2, row["rerun"]
     return 0.0
 
 
 @adversary(
-    "hands itself in again until it is lucky",
-    "exposed",
-    "Other bytes have other secrets, but the verdict counts how often its folder was judged.",
-    needs="slow",
+    "hands itself in again and again, and hopes for the best",
+    "stopped",
+    "An epoch has one secret, and all tries of an identity are one row, with their mean.",
 )
 def _(folder: Path) -> float:
-    from costgym.experiments.board.reruns.queue import judge_queue
+    made = [arena.entry(folder / "entries", "Honest", ["greedy"])]
+    made += [
+        pack(folder / "entries/.Honest work/run", folder / f"entries/{n}", "Lucky", "x@y.org", cost=str(n)) for n in range(3)
+    ]
+    return _gain(folder, made, "Lucky")
 
-    (folder / "queue").mkdir()
-    board = Path(shutil.copytree(honest()[0], folder / "board"))
-    secret = folder / "secret"
-    secret.write_text("s" * 40)
-    for number in (1, 2):
-        packed = pack(honest()[1].parent / "played", folder / f"packed {number}", "Lucky", "a@example.org", cost=str(number))
-        shutil.copytree(packed, folder / "queue/mine", dirs_exist_ok=True)
-        assert judge_queue(folder / "queue", board, secret)["mine"].judged == number
-    return 0.0
+
+@adversary(
+    "hides a bad try behind a name that is written otherwise",
+    "stopped",
+    "Names are compared in one case and with single spaces: it is a try of the same identity.",
+)
+def _(folder: Path) -> float:
+    made = [arena.entry(folder / "entries", name, [agent]) for name, agent in (("Honest", "greedy"), ("Lucky", "greedy"))]
+    bad = arena.entry(folder / "bad", "LUCKY", ["random"])
+    found = arena.board([*made, bad], arena.epoch(folder / "spring", tasks=4), folder / "board")
+    [row] = [row for row in found["rows"] if row.get("submission", {}).get("name", "").lower() == "lucky"]
+    assert row["rerun"]["tries"] == 2
+    return 100.0 * (row["pass_rate_under_budget"] - arena.rows(found)["Honest"]["pass_rate_under_budget"])
 
 
 def _yaml(folder: Path, text: str, words: str) -> float:

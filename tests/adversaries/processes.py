@@ -10,12 +10,17 @@ from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from costgym.agents.base import NUMERIC
+from costgym.agents.toolplanner.simulated import SimulatedToolPlanner
+from costgym.experiments.board.epochs.playing import own_code
 from costgym.experiments.board.reruns import process_agent
-from costgym.experiments.board.reruns.process_agent import ProcessAgent
+from costgym.experiments.board.reruns.process_agent import Limits, ProcessAgent
 from costgym.experiments.board.reruns.sandbox import BUBBLEWRAP, NONE
+from costgym.experiments.board.run_config import make_run_config
 from costgym.experiments.play.trajectories.record import AgentCrash
+from costgym.simulators.errors import InfrastructureError
 from tests.adversaries import probes
 from tests.adversaries.corpus import adversary
 
@@ -209,6 +214,66 @@ def _(folder: Path) -> float:
 @adversary("never reads what it is sent, so that its judge waits", "stopped", "It must read within two minutes.")
 def _(folder: Path) -> float:
     return crashes(folder, "Deaf", "did not read what it was sent", "x" * 10**6)
+
+
+LOSES = """
+from costgym.agents import make_agent
+from costgym.agents.base import TEXT, Agent
+from costgym.agents.models.base import Message
+
+
+class Honest(Agent):
+    env_id = TEXT
+
+    def __init__(self):
+        self.inner = make_agent("react", TEXT)
+        self.handles = self.inner.handles
+
+    def reset(self, seat, observation, info, seed):
+        self.inner.reset(seat, observation, info, seed)
+
+    def act(self, observation, info):
+        return self.inner.act(observation, info)
+
+    def observe(self, observation, reward, terminated, truncated, info):
+        self.inner.observe(observation, reward, terminated, truncated, info)
+        if "error" in observation:
+            self.fails()
+
+    def fails(self):
+        pass
+
+
+class Voids(Honest):
+    def fails(self):
+        self.handles[0].complete([Message("user", "break")], [])
+"""
+
+
+@adversary(
+    "sends a request that breaks its judge's model once it is losing",
+    "stopped",
+    "The model answers the judge's own request, so it was the agent's: its failure, at the first try.",
+)
+def _(folder: Path) -> float:
+    (folder / "own.py").write_text(LOSES)
+    complete = SimulatedToolPlanner.complete
+
+    def answer(self: Any, messages: Any, *arguments: Any) -> Any:
+        if messages[-1].content == "break":
+            raise InfrastructureError("HTTP 500")
+        return complete(self, messages, *arguments)
+
+    config = make_run_config("quick", agents=["react"], budgets="price=30", episodes=16)
+    passed = {}
+    with patch.object(SimulatedToolPlanner, "complete", answer):
+        for name in ("Honest", "Voids"):
+            track = config.tracks[0].model_copy(update={"agents": (f"own.py:{name}",)})
+            row = next(config.model_copy(update={"tracks": (track,)}).rows())
+            results = [each.result for each in own_code(config, row, folder, NONE, Limits())]
+            assert len(results) == 16 and not any(result.void for result in results)
+            passed[name] = sum(result.strict and result.within_budget for result in results)
+    return 100 * (passed["Voids"] - passed["Honest"]) / 16
 
 
 @lru_cache(maxsize=1)

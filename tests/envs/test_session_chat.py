@@ -20,13 +20,13 @@ from costgym.envs.sessions.base import CANCEL, NEXT, OTHERS, PAUSE, RECALL, WAIT
 from costgym.envs.sessions.chat import SessionChatEnv
 from costgym.envs.sessions.session import MarketplaceSessionEnv
 from costgym.experiments.board.conditions import OWN_LIMITS
-from costgym.experiments.lab.selftest.lockstep import in_words
 from costgym.experiments.play.episodes import play
 from costgym.experiments.play.text_episode import ToolEpisode
 from costgym.experiments.play.trajectories.record import record
 from costgym.experiments.play.trajectories.replay import replay_episode
 from costgym.simulators.status import Status
 from tests.helpers.command_line import invoke
+from tests.helpers.lockstep import in_words
 
 SMALL: dict[str, Any] = {"queries": 12, "drift": 0.1, "price_drift": 0.2, "repeat": 0.6, "outage_every_s": 60.0}
 TEXT = "costgym/MarketplaceSessionChat-v0"

@@ -112,7 +112,7 @@ def test_python_native_and_compiled_sessions_over_worlds_are_equal(worlds: Path,
 
     from costgym.envs.native import SessionVectorEnv
     from costgym.envs.sessions.session import MarketplaceSessionEnv
-    from costgym.experiments.lab.selftest.lockstep import CompiledSessions, run_views, session_actions
+    from tests.helpers.lockstep import CompiledSessions, run_views, session_actions
 
     for native, mask in ((SessionVectorEnv, "legal"), (CompiledSessions, "useful")):
         met = run_views(

@@ -193,7 +193,7 @@ def test_a_call_takes_no_time_until_it_is_waited_for_and_the_first_right_answer_
         assert running[tools].tolist() == [[0.25, 0.25, 0.0]] * len(tools)
         assert running.sum() == 0.5 * len(tools)
         episode = env.account()
-        ends = {call.slot: (at_s, call.status) for at_s, _, _, event in episode.clock._queue for call in [event.value]}
+        ends = {call.slot: (call.ends_s, call.status) for call in episode.flying}
         for slot in sorted(ends, key=lambda slot: ends[slot][0]):
             *_, info = env.step(env.wait_action)  # type: ignore[arg-type]
             assert (info["at_s"], info["status"], info["tool"]) == (ends[slot][0], ends[slot][1], slot)
@@ -240,7 +240,7 @@ def test_a_cancelled_call_bills_what_it_has_used() -> None:
             loaded = float(pauses) >= episode.candidates[slot].profile.cold_start_s
             assert (info["at_s"], info["status"]) == (float(pauses), Status.CANCELLED)
             assert info["cost_price"] == (episode.quote(slot) if loaded else 0.0) and info["cost_calls"] == int(loaded)
-            assert not episode.in_flight and episode._reserved == 0.0 and not episode.clock._queue
+            assert not episode.in_flight and episode.reserved == 0.0 and episode.clock.is_idle
             assert observation["tools"][:, -3:].sum() == 0.0 and not info["action_mask"][env.wait_action]
             seen.add((loaded, pauses))
     assert {(False, 0), (True, 0), (False, 1), (True, 5)} <= seen

@@ -9,7 +9,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from costgym.experiments.board.reruns.rerun import rerun
 from costgym.experiments.board.run_config import make_run_config
 from costgym.experiments.board.submissions.submission import pack
 from costgym.experiments.board.verify import verify
@@ -24,7 +23,6 @@ def honest_run(
     folder: Path,
     agents: Sequence[str] = AGENTS,
     theirs: Sequence[str] = ("cheapest", "react"),
-    secret: Path | None = None,
     **settings: Any,
 ) -> Path:
     """A small run of the default suite that keeps a submission; of two tracks unless agents are named.
@@ -32,17 +30,13 @@ def honest_run(
     Args:
         folder: the run is `board` in it.
         agents, theirs: who plays on the board, and who is handed in.
-        secret: file with the secret on which the submission is run again; None for no rerun.
         settings: further arguments of `make_run_config`.
     """
     chosen = {"budgets": "price=10,20", "episodes": 2, "seed": 3, **settings}
     board = run(make_run_config("quick", agents=agents, **chosen), folder / "board").folder
     their_run = run(make_run_config("quick", agents=theirs, **chosen), folder / "theirs").folder
     handed_in = pack(their_run, folder / "packed", "Team A", "a@b.org")
-    again = None if secret is None else folder / "rerun"
-    if secret is not None and again is not None:
-        rerun(handed_in, secret, again)
-    add(board, handed_in, rerun=again)
+    add(board, handed_in)
     return board
 
 

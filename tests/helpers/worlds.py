@@ -132,7 +132,7 @@ def state(episode: Episode) -> dict[str, Any]:
     """All that can be seen of an episode, for comparison."""
     return {
         "now_s": episode.now_s,
-        "calls": [tuple(getattr(call, name) for name in call.__slots__) for call in episode.calls],
+        "calls": [tuple(getattr(call, name) for name in call.__slots__ if name != "timer") for call in episode.calls],
         "charges": list(episode.ledger),
         "attempts": episode.ledger.attempts,
         "known": list(episode.known),
@@ -146,7 +146,7 @@ def state(episode: Episode) -> dict[str, Any]:
         "grade": episode.grade,
         "log": list(episode.log),
         "pending": list(episode.unread),
-        "queue": list(episode._queue),
+        "flying": [tuple(getattr(call, name) for name in call.__slots__ if name != "timer") for call in episode.flying],
     }
 
 

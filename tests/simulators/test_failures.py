@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
+from math import inf
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
-from costgym.simulators.draws import Draws, DrawSource
+from costgym.simulators.draws import KIND, OUTCOME, Draws, DrawSource
 from costgym.simulators.failures import (
-    ALIVE,
-    DEAD,
-    DEGRADED,
     KINDS,
     PRESETS,
-    Chain,
     FailureModel,
     cumulative_kinds,
     draw_latency_s,
     draw_reliability,
-    pick,
-    start_chain,
     state_chances,
 )
+from costgym.simulators.rules.failures import ALIVE, DEAD, DEGRADED, pick, start_next, wake, way_to_fail
+from costgym.simulators.rules.records import ToolState
 from costgym.simulators.status import Status
 
 MODEL = PRESETS["rapidapi-2024"]
@@ -31,14 +30,36 @@ def adverts():
     return [draw_reliability(MODEL, 0, f"tool_{i}") for i in range(6000)]
 
 
+class Hidden:
+    """The hidden state of a tool in an episode, as the rules of failures play it."""
+
+    def __init__(self, draws: Draws, slot: int, reliability: float, model: FailureModel) -> None:
+        kinds = cumulative_kinds(model.kinds)
+        alive, degraded = state_chances(reliability, model.slip)
+        world = SimpleNamespace(kinds=kinds, kind_edges=(*(edge for edge, _ in kinds[:-1]), inf))
+        self.tables, self.rules = SimpleNamespace(world=world), SimpleNamespace(sticky=model.sticky)
+        self.spec = SimpleNamespace(
+            alive_edge=alive, degraded_edge=alive + degraded, slip=model.slip, persistence=model.persistence
+        )
+        self.draws, self.slot, self.tool = draws, slot, ToolState(0)
+        wake(self.tables, None, self.spec, self.tool, draws.at(0, slot)[OUTCOME], draws.at(0, slot)[KIND])
+
+    def works(self) -> bool:
+        """Whether the next call finds the tool working."""
+        start_next(self.spec, self.tool, self.draws.at(self.tool.started + 1, self.slot)[OUTCOME])
+        return bool(self.tool.works)
+
+    def failure(self, k: int) -> Status:
+        """How the k-th call fails if it does."""
+        return way_to_fail(self.tables, self.rules, None, self.tool, self.draws.at(k, self.slot)[KIND])
+
+
 def outcomes_of(model: FailureModel, count: int, calls: int, seed: int = 0) -> np.ndarray:
     """Whether each call worked, shape (count, calls): tools by their reliability, one episode each."""
-    source, kinds, rows = DrawSource(), cumulative_kinds(model.kinds), []
+    source, rows = DrawSource(), []
     for i in range(count):
-        truth = draw_reliability(model, seed, f"tool_{i}").reliability
-        chain = start_chain(Draws(source, seed, i, 1), 0, truth, model, kinds)
-        chain.ok(calls)
-        rows.append(chain.outcomes)
+        hidden = Hidden(Draws(source, seed, i, 1), 0, draw_reliability(model, seed, f"tool_{i}").reliability, model)
+        rows.append([hidden.works() for _ in range(calls)])
     return np.array(rows)
 
 
@@ -97,33 +118,19 @@ def test_the_states_chances_make_up_the_reliability(reliability):
     assert alive + 0.5 * degraded == pytest.approx(reliability)
 
 
-def test_a_chain_depends_on_its_own_uniforms_alone():
-    source, kinds = DrawSource(), cumulative_kinds(MODEL.kinds)
-
-    def chain() -> Chain:
-        return start_chain(Draws(source, 4, 2, 3), 1, 0.5, MODEL, kinds)
-
-    late, stepwise = chain(), chain()
-    assert late.ok(30) == [stepwise.ok(k) for k in range(1, 31)][-1]
-    assert late.outcomes == stepwise.outcomes
-    assert [late.failure(k) for k in range(9)] == [stepwise.failure(k) for k in range(9)]
-
-
 def test_an_episodes_states_are_as_likely_as_they_should_be():
-    kinds = cumulative_kinds(MODEL.kinds)
     source = DrawSource()
-    states = [start_chain(Draws(source, 0, i, 1), 0, 0.5, MODEL, kinds).state for i in range(4000)]
+    states = [Hidden(Draws(source, 0, i, 1), 0, 0.5, MODEL).tool.chain for i in range(4000)]
     shares = [states.count(state) / 4000 for state in (ALIVE, DEGRADED, DEAD)]
     assert shares == pytest.approx([0.45, 0.10, 0.45], abs=0.025)
 
 
 def test_a_failing_tool_mostly_fails_in_its_usual_way():
-    kinds = cumulative_kinds(MODEL.kinds)
     source, same, usual = DrawSource(), [], []
     for i in range(1500):
-        chain = start_chain(Draws(source, 0, i, 1), 0, 0.0, MODEL, kinds)
-        usual.append(chain.usual)
-        same += [chain.failure(k) is chain.usual for k in range(1, 4)]
+        hidden = Hidden(Draws(source, 0, i, 1), 0, 0.0, MODEL)
+        usual.append(hidden.tool.usual)
+        same += [hidden.failure(k) is hidden.tool.usual for k in range(1, 4)]
     assert np.mean(same) == pytest.approx(MODEL.sticky + (1 - MODEL.sticky) * sum(s * s for s in KINDS.values()), abs=0.02)
     for name, share in KINDS.items():
         assert usual.count(Status[name.upper()]) / 1500 == pytest.approx(share, abs=0.04)
@@ -132,6 +139,7 @@ def test_a_failing_tool_mostly_fails_in_its_usual_way():
 def test_kinds_are_renormalised_and_the_last_one_takes_the_rest():
     kinds = cumulative_kinds({"timeout": 3.0, "empty": 1.0, "irrelevant": 0.0})
     assert kinds == ((0.75, Status.TIMEOUT), (1.0, Status.EMPTY))
-    assert [pick(kinds, luck) for luck in (0.0, 0.7499, 0.75, 0.9999, 1.0)] == [
+    world = SimpleNamespace(world=SimpleNamespace(kinds=kinds, kind_edges=(0.75, inf)))
+    assert [pick(world, None, luck) for luck in (0.0, 0.7499, 0.75, 0.9999, 1.0)] == [
         Status.TIMEOUT, Status.TIMEOUT, Status.EMPTY, Status.EMPTY, Status.EMPTY,
     ]  # fmt: skip

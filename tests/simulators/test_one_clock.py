@@ -48,10 +48,9 @@ def imported(tree: ast.AST) -> Iterator[str]:
 @pytest.mark.parametrize(
     ("names", "places"),
     [
-        ({"started_s", "ready_s"}, {"simulators/episode.py"}),
-        ({"finished_s"}, {"simulators/episode.py", "simulators/calls.py"}),
-        ({"_reserved", "_gpu_used"}, {"simulators/episode.py", "simulators/calls.py"}),
-        ({"now", "waiting", "reserved"}, {"simulators/batch/kernels.py"}),
+        ({"started_s", "ready_s"}, {"simulators/rules/layout.py"}),
+        ({"finished_s"}, {"simulators/episode.py", "simulators/rules/layout.py"}),
+        ({"busy", "reserved"}, {"simulators/episode.py", "simulators/rules/calls.py", "simulators/rules/records.py"}),
     ],
 )
 def test_times_and_reservations_of_calls_are_written_in_one_place(names: set[str], places: set[str]) -> None:
@@ -61,4 +60,4 @@ def test_times_and_reservations_of_calls_are_written_in_one_place(names: set[str
 
 def test_only_the_episode_has_a_simulated_clock() -> None:
     clocks = [path for path in named("simpy") if "simpy" in names_in(path)[1]]
-    assert [path.relative_to(ROOT).as_posix() for path in clocks] == ["simulators/episode.py"]
+    assert [path.relative_to(ROOT).as_posix() for path in clocks] == ["simulators/clock.py"]

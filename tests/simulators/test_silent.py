@@ -87,13 +87,6 @@ def test_a_tools_own_slip_and_persistence_replace_the_worlds() -> None:
     assert 30 < sum(shaky is not Status.OK for _, shaky in calls) < 90
 
 
-def test_a_profile_shows_its_own_failure_settings_only_where_it_has_some() -> None:
-    from costgym.simulators.tools import ToolProfile
-
-    assert "slip" not in repr(ToolProfile()) and repr(ToolProfile()).startswith("ToolProfile(fee=1.0, latency_s=(1.0,), ")
-    assert repr(ToolProfile(slip=0.1)).endswith("popularity=5.0, slip=0.1)")
-
-
 @pytest.mark.parametrize(
     ("answer", "found"),
     [

@@ -395,9 +395,9 @@ def test_a_cancelled_call_gives_its_slot_to_the_next_and_costs_its_fee():
     episode.advance(1.0)
     episode.cancel(first)
     assert (first.status, first.finished_s, first.price, episode.now_s) == (Status.CANCELLED, 1.0, 2.0, 1.0)
-    assert (second.started_s, episode.in_flight, episode._reserved, episode.ledger.calls) == (1.0, 1, 2.0, 1)
+    assert (second.started_s, episode.in_flight, episode.reserved, episode.ledger.calls) == (1.0, 1, 2.0, 1)
     assert episode.wait() is second and episode.now_s == 6.0
-    assert (episode.in_flight, episode._reserved, episode.ledger.price) == (0, 0.0, 4.0)
+    assert (episode.in_flight, episode.reserved, episode.ledger.price) == (0, 0.0, 4.0)
     assert state(episode.fork()) == state(episode)
 
 

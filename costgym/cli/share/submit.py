@@ -1,4 +1,4 @@
-"""`costgym submit`: pack, validate and rerun leaderboard submissions."""
+"""`costgym submit`: pack, validate and sign entries of a leaderboard, and judge them in epochs."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,9 +6,10 @@ from typing import Annotated
 import typer
 
 from costgym.cli.options import JsonFile, Quiet, WorkerOptions
-from costgym.cli.output import Progress, save_json
+from costgym.cli.output import save_json
 from costgym.cli.verbs import Verbs
-from costgym.experiments.board.reruns.configuration import QueueOptions
+from costgym.experiments.board.epochs.options import EpochOptions
+from costgym.experiments.board.run_options import RunOptions
 from costgym.experiments.board.submissions.manifest import About
 from costgym.experiments.play.options import Data
 from costgym.simulators.bounds import Count, argument, option
@@ -30,11 +31,8 @@ def pack(
     Example: `costgym submit pack leaderboard --out mine --name ours --contact us@example.org`
     """
     from costgym.experiments.board.submissions.submission import pack as make
-    from costgym.experiments.board.submissions.submission import unconfirmable
 
     typer.echo(str(make(run, out, agents=agents, files=files, **dict(about))))
-    for few in unconfirmable(run, out):
-        typer.echo(f"note: {few}; a rerun can still refute a claim, and its row then ranks by the rerun", err=True)
 
 
 @submit.command()
@@ -56,76 +54,85 @@ def validate(folder: Annotated[Path, argument("Folder of the submission.")], pla
 
 
 @submit.command()
-def rerun(
-    waiting: QueueOptions,
-    submission: Annotated[Path | None, argument("The submission's folder.")] = None,
-    secret_seed: Annotated[Path | None, option("The secret; - reads it from standard input.", "FILE")] = None,
-    new_secret: Annotated[Path | None, option("Draw a secret, print the hash to publish, and stop.", "FILE")] = None,
-    commitment: Annotated[str | None, option("The hash that was published.", "HASH")] = None,
-    code: Annotated[Path | None, option("Folder with your agent files.", "DIR")] = None,
-    episodes: Annotated[Count | None, option("Episodes of every row; by default as many as were submitted.")] = None,
-    data: Annotated[
-        Path | None, option("Plans: an outcome table of `opencatp build-table` that nobody else has.", "FILE")
+def sign(
+    folder: Annotated[Path, argument("Folder of the submission.")],
+    epoch: Annotated[Path, option("The epoch's public file, epoch.json.", "FILE")],
+    key: Annotated[Path, option("Your ssh key; its public part is registered with the epoch's judge.", "FILE")],
+) -> None:
+    """Sign a submission for an epoch, by `ssh-keygen`; a change of any byte needs another signature.
+
+    Example: `costgym submit sign mine --epoch epoch.json --key ~/.ssh/id_ed25519`
+    """
+    from costgym.experiments.board.epochs.judging import sign_entry
+
+    typer.echo(str(sign_entry(folder, epoch, key)))
+
+
+@submit.command()
+def epoch(
+    out: Annotated[Path, option("Folder of the epoch; keep it, since it holds the secret.", "DIR")],
+    asked: RunOptions,
+    terms: EpochOptions,
+    keys: Annotated[
+        Path | None, option("Who may enter: a line for each, as in a .pub file. For an epoch that exists: who else.", "FILE")
     ] = None,
-    sandbox: Annotated[
-        str, option("auto, bubblewrap or none; without one, rows with their own code do not count as rerun.")
-    ] = "auto",
-    out: Annotated[Path, option("Folder of the rerun; it is verified like any run.", "DIR")] = Path("rerun"),
+    reveal: Annotated[
+        Path | None, option("Publish the secret, and all that was played, on this board of `submit rerun`.", "BOARD")
+    ] = None,
+) -> None:
+    """Begin an epoch, in which all entries are played on the same secret tasks, worlds and seeds, or publish its secret.
+
+    epoch.json in the folder is public, and holds the hash of epoch.secret.
+
+    Example: `costgym submit epoch --out spring --name spring --begin 2026-12-01 --end 2026-12-31 --keys keys.txt`
+
+    Example: `costgym submit epoch --out spring --reveal board`
+    """
+    from costgym.experiments.board.epochs.epoch import PUBLIC, create, register
+    from costgym.experiments.board.epochs.judging import reveal as publish
+    from costgym.experiments.pages.leaderboard_page import pages_of
+
+    if reveal is not None:
+        publish(out, reveal, pages_of)
+        typer.echo(f"{reveal}: the secret is published; `costgym verify {reveal}` replays everything")
+    elif (out / PUBLIC).exists():
+        if keys is None:
+            raise ConfigError("--out", f"{out} holds an epoch; give --keys to register others, or --reveal to end it")
+        typer.echo(f"{len(register(out, keys).identities)} identities are registered")
+    else:
+        made = create(out, asked, keys, terms)
+        typer.echo(f"{out / PUBLIC}: {', '.join(track.name for track in made.run.tracks)}; SHA-256 {made.secret_sha256}")
+
+
+@submit.command()
+def rerun(
+    entries: Annotated[list[Path], argument("Folders of submissions, or folders of such folders.", "ENTRY...")],
+    epoch: Annotated[Path, option("The epoch's folder, with its secret.", "DIR")],
+    place: WorkerOptions,
+    out: Annotated[Path, option("The epoch's board: verdicts, table and pages.", "DIR")] = Path("board"),
+    key: Annotated[Path | None, option("Your ssh key, for an epoch whose verdicts are signed.", "FILE")] = None,
+    minutes: Annotated[Count, option("Minutes for an entry; what is left then of its own code's episodes fails.")] = 120,
+    sandbox: Annotated[str, option("auto, bubblewrap or none; without one, entries with their own code wait.")] = "auto",
     json_file: JsonFile = None,
     quiet: Quiet = False,
 ) -> None:
-    """Rerun a submission's agents on secret seeds, each in a process without a network and without the world.
+    """Play submissions' agents in the secret worlds of an epoch, and rank them by what was played there.
 
-    Generated worlds are generated again from the secret. Nothing that reveals the seed or the world is written before the last
-    of those processes has ended. In the sandbox they read the interpreter, costgym and the agent's own files, and nothing else;
-    they have no network, no child processes, and limits on memory, files and processor time.
+    Agents' own code runs in a sandbox: it reads the interpreter, costgym and its own files, and nothing else; it has no
+    network, no child processes, and limits on memory, files and time. The command may be killed and run again: an entry that
+    has its verdict in the chain is not played twice.
 
-    With --queue, every entry that waits in a folder is judged once, on a secret derived from the given one. Verdicts in words
-    are kept in a folder of yours, and no file among the entries is trusted. The command may be killed and run again.
-
-    Example: `costgym submit rerun theirs --secret-seed secret.txt --commitment 9f86d081...`
+    Example: `costgym submit rerun entries --epoch spring --out board`
     """
-    from costgym.experiments.board.reruns.rerun import new_secret as draw
-    from costgym.experiments.board.reruns.rerun import rerun as run_again
-    from costgym.experiments.board.reruns.sandbox import choose, why_not
-    from costgym.experiments.pages.leaderboard_page import pages_of
-    from costgym.experiments.play.metric_registry import plain
-
-    if new_secret is not None:
-        typer.echo(draw(new_secret))
-        return
-    if waiting.queue is not None:
-        _judge(waiting, secret_seed, sandbox, json_file, quiet)
-        return
-    if submission is None or secret_seed is None:
-        raise ConfigError("--secret-seed", "expected a submission and a secret; draw one with --new-secret FILE")
-    if choose(sandbox) == "none" and sandbox != "none":
-        typer.echo(f"warning: no sandbox, rows with their own code will not count as rerun: {why_not()}", err=True)
-    with Progress("rerunning", quiet) as progress:
-        about = submission, secret_seed, out, commitment, code, episodes, progress.update, data
-        rows = run_again(*about, pages=pages_of, sandbox=sandbox, worlds=waiting.worlds)
-    for row in rows:
-        limits = ", ".join(f"{name} {value}" for name, value in {**row.settings, **row.budget}.items())
-        typer.echo(plain(f"{row.claim:9} {row.track} {row.agent} ({limits}): {row.said()}"))
-    save_json(json_file, [{**row.document(), "track": row.track, "agent": row.agent, "budget": row.budget} for row in rows])
-    if not all(row.agrees for row in rows):
-        raise typer.Exit(1)
-
-
-def _judge(options: QueueOptions, secret: Path | None, sandbox: str, json_file: Path | None, quiet: bool) -> None:
-    from costgym.cli.share.site import site
-    from costgym.experiments.board.reruns.queue import judge_queue
+    from costgym.experiments.board.epochs.judging import judge
     from costgym.experiments.board.reruns.sandbox import choose, why_not
     from costgym.experiments.pages.leaderboard_page import pages_of
 
-    if options.queue is None or options.board is None or secret is None:
-        raise ConfigError("--queue", "expected --queue FOLDER, --board DIR and --secret-seed FILE")
     if choose(sandbox) == "none":
-        typer.echo(f"warning: no sandbox, entries with their own code keep waiting: {why_not()}", err=True)
-    where, bounds = (options.queue, options.board, secret), (options.most, options.minutes, sandbox)
-    verdicts = judge_queue(*where, *bounds, pages_of, typer.echo, options.worlds, options.verdicts)
-    if options.site is not None:
-        site(run=[options.board], out=options.site, episodes=20, quiet=quiet)
-    save_json(json_file, {name: verdict.model_dump() for name, verdict in verdicts.items()})
-    if not all(verdict.accepted for verdict in verdicts.values()):
+        typer.echo(f"warning: no sandbox, entries with their own code wait: {why_not() or '--sandbox none'}", err=True)
+    say = (lambda text: None) if quiet else typer.echo
+    with place.open() as engine:
+        verdicts = judge(entries, epoch, out, key, minutes, sandbox, pages_of, say, engine)
+    save_json(json_file, [verdict.model_dump(mode="json") for verdict in verdicts])
+    if not all(verdict.accepted for verdict in verdicts):
         raise typer.Exit(1)

@@ -18,7 +18,6 @@ from costgym.simulators.ledger import Budget, Enforcement
 from costgym.simulators.oracle.optimum import Optimum
 from costgym.simulators.sessions.episode import SessionEpisode, session_world
 from costgym.simulators.sessions.informed import value_bound
-from costgym.simulators.sessions.redraw import redraw_session
 from costgym.simulators.sessions.rules import FAILURES, SessionRules
 from costgym.simulators.status import Status
 from costgym.simulators.tasks import Task
@@ -291,4 +290,4 @@ class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
     def _redraw(self, seed: int) -> None:
         if self.episode is not None:
-            redraw_session(self.episode, seed)
+            self.episode.redraw(seed)

@@ -9,7 +9,7 @@ from costgym.envs.base import takes
 from costgym.envs.chat import TalkEnv
 from costgym.envs.rendering.chart import by_tool
 from costgym.envs.sessions.base import CANCEL, NEXT, PAUSE, RECALL, WAIT, SessionBase, SessionSettings
-from costgym.simulators.calls import Call, in_flight
+from costgym.simulators.calls import Call
 from costgym.simulators.episode import Episode
 from costgym.simulators.sessions.episode import SessionEpisode
 from costgym.simulators.status import Status
@@ -158,7 +158,7 @@ class SessionChatEnv(SessionBase[str, str], TalkEnv):
         """Lines about the calls that run side by side: those in flight, and how many have ended without a report."""
         fact, lines = episode.session.fact, [f"{ENDED}{len(episode.unread)}."] if episode.unread else []
         running = []
-        for tool, calls in by_tool(in_flight(episode) if self.concurrent else ()).items():
+        for tool, calls in by_tool(episode.flying if self.concurrent else ()).items():
             other = sum(fact[call.version] != fact[episode.query] for call in calls)
             since = f"{len(calls)} call{'s'[: len(calls) > 1]}, {episode.now_s - calls[0].submitted_s:.1f} s"
             running.append(f"{tool} ({since}{f', {other} for another fact' if other else ''})")

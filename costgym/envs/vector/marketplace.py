@@ -23,7 +23,7 @@ from costgym.envs.writing import ROLE_FEATURES
 from costgym.simulators.batch.arguments import BoundArguments, rebound
 from costgym.simulators.batch.rng import draw_where, in_threads, stream_words
 from costgym.simulators.batch.state import Batch
-from costgym.simulators.batch.tables import make_rules, put_rows, replaced
+from costgym.simulators.batch.tables import batch_rules, put_rows, replaced
 from costgym.simulators.errors import ConfigError, EpisodeOver
 from costgym.simulators.ledger import RESOURCES
 
@@ -121,7 +121,7 @@ class NativeVectorEnv(LimitedSpec, AttributesByName, gym.vector.VectorEnv[Observ
 
     def _rules_of(self, scalar: Any) -> tuple[Any, ...]:
         """What the tables do not hold, and worlds have to share."""
-        rules = make_rules(scalar.world, scalar.budget, scalar.enforcement, not scalar.concurrent, self._several)
+        rules = batch_rules(scalar.world, scalar.budget, scalar.enforcement, not scalar.concurrent, self._several)
         return rules, scalar.world.alpha, scalar.world.max_price
 
     def _enter(self, index: int) -> None:

@@ -40,6 +40,7 @@ from costgym.experiments.play.result_set import Results
 from costgym.experiments.play.results import EpisodeResult
 from costgym.experiments.play.spending import Spending, sample_episodes
 from costgym.experiments.play.trajectories.format import relocated
+from costgym.experiments.play.trajectories.verify import BROKEN
 from costgym.simulators.errors import ConfigError, DataError, UnknownName
 from costgym.simulators.files import change_together, json_text, read_json
 from costgym.simulators.scenario import parse_scenario
@@ -97,7 +98,10 @@ class Leaderboard:
             episodes = with_verdicts(read_episodes(copy), verdicts)
         found = Results()
         for track in config.tracks:
-            currency = str(track.world.summary().get("currency") or "")
+            try:
+                currency = str(track.world.summary().get("currency") or "")
+            except BROKEN as error:
+                raise DataError(self.folder / "run.json", f"its world cannot be read ({error!r:.200})", track.name) from error
             own = [result for result in episodes if track_of(result.env, result.settings) == track.name]
             found += Results(
                 own, split=track.split, grading=config.grading, currency=currency, seed=config.seed, seeds=track.seeds
@@ -154,9 +158,13 @@ def with_submissions(document: Mapping[str, Any], submitted: Iterable[Sequence[M
 def summarise_run(
     config: RunConfig, results: Iterable[EpisodeResult], experience: str | None = None, verdicts: Verdicts | None = None
 ) -> dict[str, Any]:
-    """The content of `leaderboard.json`: one row per track, agent and condition, best first within a condition. Tracks whose
-    agents plan from `experience` say how much it is."""
-    groups = grouped(with_verdicts(results, verdicts), place_of)
+    """The content of `leaderboard.json` for the episodes of a run; see `rows_of` and `document_of`."""
+    return document_of(config, rows_of(config, with_verdicts(results, verdicts)), experience, verdicts)
+
+
+def rows_of(config: RunConfig, results: Iterable[EpisodeResult]) -> list[dict[str, Any]]:
+    """The rows of a run, one per track, agent and condition, in the order of its configuration."""
+    groups = grouped(results, place_of)
     rows = []
     for each in config.rows():
         if own := groups.get(each.place):
@@ -170,7 +178,17 @@ def summarise_run(
                 row = with_fault_robustness(row, own, reference, **about)
             keys = dict.fromkeys(ranking_metric(each.track.document(), grading) for grading in GRADINGS)
             rows.append({**row, BY_EPISODE: {key: episode_figures(own, key, each.condition.episodes) for key in keys}})
-    rows = with_budget_areas(rows)
+    return with_budget_areas(rows)
+
+
+def document_of(
+    config: RunConfig,
+    rows: Sequence[Mapping[str, Any]],
+    experience: str | None = None,
+    verdicts: Verdicts | None = None,
+) -> dict[str, Any]:
+    """The content of `leaderboard.json` with some rows, best first within a condition. Tracks whose agents plan from
+    `experience` say how much it is."""
     tracks = [{**track.document(), **_experience_document(config, track, experience)} for track in config.tracks]
     first = tracks[0]
     document: dict[str, Any] = {

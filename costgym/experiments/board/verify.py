@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from costgym.experiments.board.epochs.chain import CHAIN
+from costgym.experiments.board.epochs.verification import verify_epoch
 from costgym.experiments.board.submissions.submission import validate, validate_run
 from costgym.experiments.play.execution.engine import Engine
 from costgym.experiments.play.trajectories.verify import BROKEN, Verdict, verify_file
@@ -9,9 +11,11 @@ from costgym.simulators.errors import DataError
 
 
 def verify(path: str | Path, data: str | None = None, engine: Engine | None = None) -> Verdict:
-    """Replay every episode of a trajectory file, or of the folder of a collection, an ended run or a submission, and compare
-    every figure; raises DataError where nothing is recorded, or what describes it cannot be read."""
+    """Replay every episode of a trajectory file, or of the folder of a collection, an ended run, a submission or an epoch's
+    board, and compare every figure; raises DataError where nothing is recorded, or what describes it cannot be read."""
     file = Path(path)
+    if (file / CHAIN).is_file():
+        return verify_epoch(file, engine)
     for name, check in (("run.json", validate_run), ("manifest.json", validate)):
         if (file / name).is_file():
             try:

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from costgym.simulators.batch.rng import compiled, numba
+from costgym.simulators.batch import plain
+from costgym.simulators.batch.rng import INTERPRETED, compiled, numba, unless_interpreted
 from costgym.simulators.errors import require
 
 _extending, _types = numba.extending, numba.types
@@ -97,6 +98,7 @@ def _get(context: Any, builder: Any, bound: Any, memory: Any, name: str) -> Any:
     return _part(context, builder, bound.content, memory, bound.content.fields.index(name))
 
 
+@unless_interpreted(plain.bound_arguments)
 @_extending.intrinsic
 def bound_arguments(typing_context: Any, bound: Any) -> Any:
     """The tuple that a `BoundArguments` holds, with its named tuples left where they are."""
@@ -119,7 +121,10 @@ class BoundArguments:
     __slots__ = ("_memory", "_numba_type_", "address", "content")
 
     def __init__(self, content: tuple[Any, ...]) -> None:
-        self.content, kind = content, numba.typeof(content)
+        self.content = content
+        if INTERPRETED:
+            return
+        kind = numba.typeof(content)
         target = numba.core.registry.cpu_target.target_context
         size = target.get_abi_sizeof(target.data_model_manager[kind].get_data_type())
         # words of eight bytes, so that the memory is aligned as Numba's structures want it

@@ -5,10 +5,21 @@ On a GPU, where there is no block copy, a row is copied or cleared word by word.
 
 # mypy: disable-error-code="misc,untyped-decorator,no-any-return"
 
+from collections.abc import Sequence
 from typing import Any
 
-from costgym.simulators.batch.rng import numba
+import numpy as np
+
+from costgym.simulators.batch import plain
+from costgym.simulators.batch.rng import INTERPRETED, numba, unless_interpreted
 from costgym.simulators.errors import require
+
+
+def record_type(fields: Sequence[tuple[Any, ...]]) -> np.dtype[Any]:
+    """The type of records with these fields, aligned as the processor wants them."""
+    kind = np.dtype(list(fields), align=True)
+    # kernels read fields as attributes, which NumPy offers for records of this class only
+    return np.dtype((np.record, kind)) if INTERPRETED else kind
 
 
 def _on_gpu(context: Any) -> bool:
@@ -35,6 +46,7 @@ def _row(context: Any, builder: Any, kind: Any, array: Any, i: Any) -> tuple[Any
     return builder.gep(builder.bitcast(found.data, byte), [builder.mul(i, size)]), size
 
 
+@unless_interpreted(plain.copy_row)
 @numba.extending.intrinsic
 def copy_row(typing_context: Any, target: Any, i: Any, source: Any, j: Any) -> Any:
     """``target[i] = source[j]`` in one copy of memory; both are contiguous and of one type but for the length."""
@@ -56,6 +68,7 @@ def copy_row(typing_context: Any, target: Any, i: Any, source: Any, j: Any) -> A
     return signature, generate
 
 
+@unless_interpreted(plain.clear_row)
 @numba.extending.intrinsic
 def clear_row(typing_context: Any, target: Any, i: Any) -> Any:
     """Set all bytes of ``target[i]`` to zero, in a contiguous array."""
@@ -93,7 +106,7 @@ def _prefetching(writes: bool) -> Any:
     def prefetch(typing_context: Any, array: Any, i: Any, offset: Any) -> Any:
         return numba.types.void(array, numba.types.int64, numba.types.int64), generate
 
-    return numba.extending.intrinsic(prefetch)
+    return plain.prefetch if INTERPRETED else numba.extending.intrinsic(prefetch)
 
 
 prefetch = _prefetching(writes=False)
@@ -101,6 +114,7 @@ prefetch = _prefetching(writes=False)
 prefetch_own = _prefetching(writes=True)  # the same of what this thread alone writes to
 
 
+@unless_interpreted(plain.lowest_bit)
 @numba.extending.intrinsic
 def lowest_bit(typing_context: Any, word: Any) -> Any:
     """The place of the lowest bit that is set in 64 bits which are not all zero; Numba's own does not compile for a GPU."""

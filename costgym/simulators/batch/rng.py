@@ -19,7 +19,9 @@ from typing import Any
 
 import numpy as np
 
+from costgym.simulators.batch import plain
 from costgym.simulators.draws import LN2_HIGH, LN2_LOW, LOGS, SEVENTH, SQRT_HALF, THIRD
+from costgym.simulators.draws import log as log_in_python
 from costgym.simulators.errors import require
 
 numba = require("numba", "train")
@@ -34,8 +36,18 @@ def _digest(*files: Path) -> bytes:
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).digest()
 
 
-_BATCH_DIGEST = _digest(*sorted(Path(__file__).parent.glob("*.py")))
-"""The digest of this folder, with which the stamp of every compiled kernel begins."""
+_FOLDER = Path(__file__).parent
+_BATCH_DIGEST = _digest(*sorted(_FOLDER.glob("*.py")), *sorted((_FOLDER.parent / "rules").glob("*.py")))
+"""The digest of this folder and of the rule book, with which the stamp of every compiled kernel begins."""
+
+
+INTERPRETED = bool(numba.config.DISABLE_JIT)
+"""Nothing is compiled (`NUMBA_DISABLE_JIT=1`): kernels are functions of Python, which a debugger steps through."""
+
+
+def unless_interpreted(plain_form: Callable[..., Any]) -> Callable[[Any], Any]:
+    """Decorate a kernel that Python cannot run; `plain_form` stands in its place where nothing is compiled."""
+    return lambda kernel: plain_form if INTERPRETED else kernel
 
 
 def _ours(module: ModuleType) -> bool:
@@ -48,6 +60,8 @@ def compiled(function: Callable[..., Any], **options: Any) -> Any:
     A kernel contains the functions that it calls. So it is compiled again when its file changes, or a file of this folder, or a
     module that its file imports as a module.
     """
+    if INTERPRETED:
+        return function
     try:
         kernel = numba.njit(cache=True, **_OPTIONS, **options)(function)
     except RuntimeError:  # no folder to keep the cache in, so every process compiles
@@ -147,6 +161,7 @@ _MANTISSA, _EXPONENT_OF_HALF = np.int64(52), np.int64(1022)
 _MANTISSA_BITS = np.int64((1 << 52) - 1)
 
 
+@unless_interpreted(log_in_python)
 @inlined
 def log(value: float) -> float:
     """`draws.log`, step by step, of a number that is neither subnormal nor below zero."""
@@ -196,6 +211,7 @@ def philox(key_0: Any, key_1: Any, counter: Any) -> Any:
     return c0, c1, c2, c3
 
 
+@unless_interpreted(plain.uniforms)
 @compiled
 def uniforms(seed: Any, task: Any, place: Any) -> Any:
     """The four uniforms at a place (k * slots + slot) of an episode's table, in the order of `draws`' purposes."""
@@ -210,6 +226,7 @@ def uniforms(seed: Any, task: Any, place: Any) -> Any:
     )
 
 
+@unless_interpreted(plain.next_word)
 @compiled
 def next_word(streams: Any, i: Any) -> Any:
     """Advance stream i of `streams`, (n, 4) uint64: state and increment of each PCG64, high word first; draw 64 bits."""

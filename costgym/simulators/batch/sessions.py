@@ -12,14 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costgym.simulators.batch import kernels as world
-from costgym.simulators.batch.failures import pick
-from costgym.simulators.batch.memory import clear_row
+from costgym.simulators.batch.memory import clear_row, record_type
 from costgym.simulators.batch.rng import inlined, internal, uniforms
 from costgym.simulators.batch.state import LARGE, Batch, _wider
-from costgym.simulators.batch.tables import SLOT, Rules, Tables, kind_rows, make_rules, replaced
-from costgym.simulators.batch.writes import EFFECT
+from costgym.simulators.batch.tables import EFFECT, SLOT, Tables, kind_rows, replaced
 from costgym.simulators.calls import latency_factors
 from costgym.simulators.ledger import Budget, Enforcement
+from costgym.simulators.rules.limits import Rules, make_rules
 from costgym.simulators.sessions.draw import FACTORS, SPREADS, TIMEOUT_S, WINDOW_S, Session, draw_session
 from costgym.simulators.sessions.episode import session_world
 from costgym.simulators.sessions.informed import limits
@@ -27,10 +26,9 @@ from costgym.simulators.sessions.rules import SessionRules
 from costgym.simulators.status import Status
 
 CANCELLED = int(Status.CANCELLED)
-LANE = np.dtype([("value", np.float64), ("query", np.int32), ("called", np.int32)], align=True)
+LANE = record_type([("value", np.float64), ("query", np.int32), ("called", np.int32)])
 """An episode's session: the value of the queries that passed, the present query, and the calls made for it."""
 _ONE = np.uint64(1)
-_CODE = 64
 
 
 class Sessions(NamedTuple):
@@ -68,8 +66,8 @@ class SessionBatch(Batch):
         self.most = None
         self.session_rules, self._budget = rules, budget
         # with seconds limited, a call may be cut off while it loads, and then costs nothing
-        self.rules = make_rules(self.world, budget or Budget(), enforcement, alone=True)._replace(
-            burst_every_s=rules.outage_every_s, burst_lasts_s=rules.outage_lasts_s, track_bills=True
+        self.rules = make_rules(self.world, budget or Budget(), enforcement)._replace(
+            burst_every_s=rules.outage_every_s, burst_lasts_s=rules.outage_lasts_s
         )
         n, q, m, room = count, rules.queries, rules.tools, self._first_room()
         self.tables = _empty_tables(self.world, rules, n)
@@ -182,34 +180,8 @@ def begin(tables: Any, rules: Any, state: Any, sessions: Any, i: int, seed: Any)
         sessions.found_for[i, query] = -1
     for slot in range(state.slots.shape[1]):
         _, usual, _, _ = uniforms(seed, tables.number[i], slot)
-        state.slots[i, slot].usual = pick(tables, i, usual)
-    _enter(tables, state, sessions, i)
-
-
-@inlined
-def _enter(tables: Any, state: Any, sessions: Any, i: int) -> None:
-    """Let the tools and prices of the present query hold."""
-    query = sessions.lanes[i].query
-    for slot in range(state.slots.shape[1]):
-        packed = np.int64(sessions.regimes[i, query, slot])
-        state.slots[i, slot].chain = 1 + (packed & 3)  # of `kernels._ALIVE` and those after it
-        factor, fee = sessions.factors[packed >> 2], sessions.fees[i, slot]
-        tables.factor[i, 0, slot], tables.quote[i, 0, slot] = factor, fee * factor
-
-
-@internal
-def next_query(tables: Any, rules: Any, state: Any, sessions: Any, i: int, passed: bool) -> None:
-    """End the present query, and let the next one come."""
-    lane = sessions.lanes[i]
-    if passed:
-        lane.value += sessions.value[i, lane.query]
-    lane.query += 1
-    lane.called = 0
-    state.episodes[i].known = 0
-    if lane.query == sessions.fact.shape[1]:
-        world._end(tables, rules, state, i, 0)
-    else:
-        _enter(tables, state, sessions, i)
+        state.slots[i, slot].usual = world.pick(tables, state.episodes[i], usual)
+    world.begin_query(tables, state, sessions, i)
 
 
 @inlined
@@ -219,49 +191,31 @@ def remembers(sessions: Any, i: int) -> Any:
     return query < sessions.fact.shape[1] and sessions.found_for[i, sessions.fact[i, query]] >= 0
 
 
-@inlined
-def recall(tables: Any, rules: Any, state: Any, sessions: Any, i: int) -> None:
-    """Answer the present query from memory; a fact that was dead is forgotten."""
-    fact = sessions.fact[i, sessions.lanes[i].query]
-    alive = state.episodes[i].now - sessions.found_s[i, fact] <= sessions.lives_s[i, sessions.found_for[i, fact]]
-    if not alive:
-        sessions.found_for[i, fact] = -1
-    next_query(tables, rules, state, sessions, i, alive)
-
-
 @internal
 def _step(tables: Any, rules: Any, state: Any, sessions: Any, i: int) -> None:
-    """Let the next call end. What it brings is remembered, and passes the present query if that asks for it."""
-    e, lane = state.episodes[i], sessions.lanes[i]
-    index = np.int64(e.next)
-    # the record goes with the call
-    need, query = np.int64(state.calls[i, index].need), np.int64(state.calls[i, index].start_epoch)
-    lane.called += query == lane.query
-    world._step(tables, rules, state, i)
-    if not e.over and need == sessions.capability[i, query]:
-        fact = sessions.fact[i, query]
-        sessions.found_s[i, fact], sessions.found_for[i, fact] = e.now, query
-        if fact == sessions.fact[i, lane.query]:
-            next_query(tables, rules, state, sessions, i, True)
+    """Let the next call end."""
+    e = state.episodes[i]
+    e.now = world.end_at(state, i)
+    world.complete_in_session(tables, rules, state, sessions, i, np.int64(e.next))
 
 
 @internal
 def pause(tables: Any, rules: Any, state: Any, sessions: Any, i: int, seconds: float) -> None:
-    """Let time pass. Calls that end meanwhile are told by later waits."""
+    """Let time pass. Calls that end meanwhile are reported by later waits."""
     e = state.episodes[i]
     until = e.now + seconds
-    while not e.over and e.records > 0 and world._next_at(state, i) <= min(until, rules.deadline_s):
+    while not e.over and e.records > 0 and world.end_at(state, i) <= min(until, rules.deadline_s):
         _step(tables, rules, state, sessions, i)
     if not e.over and until > rules.deadline_s:
-        world.advance(tables, rules, state, i, seconds)
+        world.run_out(tables, rules, state, i)
     elif not e.over:
-        world.rest(state, i, until)
+        e.now = until
 
 
 @inlined
 def submit(tables: Any, rules: Any, state: Any, sessions: Any, i: int, slot: int) -> int:
     """Start a call of a tool; returns the status of a refusal, or -1 where the call is on its way."""
-    refusal = world.gateway(tables, rules, state, i, slot)
+    refusal = world.gateway_of(tables, rules, state, i, slot)
     if refusal >= 0:
         pause(tables, rules, state, sessions, i, rules.gateway_s)
     else:
@@ -275,7 +229,7 @@ def submit(tables: Any, rules: Any, state: Any, sessions: Any, i: int, slot: int
 def wait(tables: Any, rules: Any, state: Any, sessions: Any, i: int) -> int:
     """Go to the end of the next call; see `kernels.wait`."""
     e = state.episodes[i]
-    if e.news == 0 and e.records > 0 and world._next_at(state, i) <= rules.deadline_s:
+    if e.news == 0 and e.records > 0 and world.end_at(state, i) <= rules.deadline_s:
         _step(tables, rules, state, sessions, i)
     return world.wait(tables, rules, state, i)
 
@@ -289,4 +243,4 @@ def call(tables: Any, rules: Any, state: Any, sessions: Any, i: int, slot: int) 
     news = wait(tables, rules, state, sessions, i)
     if news == world.NOTHING:
         return np.int64(CANCELLED), True
-    return np.int64(news % _CODE), True
+    return np.int64(news % world.CODE), True

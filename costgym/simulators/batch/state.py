@@ -12,22 +12,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costgym.simulators.batch import kernels
+from costgym.simulators.batch.memory import record_type
 from costgym.simulators.batch.rng import compiled
-from costgym.simulators.batch.tables import Tables, add_rows, make_rules, make_tables, replaced
-from costgym.simulators.batch.writes import ENTITY
+from costgym.simulators.batch.tables import Tables, add_rows, batch_rules, make_tables, replaced
 from costgym.simulators.errors import ConfigError, EpisodeOver
 from costgym.simulators.ledger import RESOURCES, Budget, Enforcement
 from costgym.simulators.world import World
 
-EPISODE = np.dtype(
+EPISODE = record_type(
     [(name, np.float64) for name in ("now", "price", "reserved")]
     + [(name, np.uint64) for name in ("seed", "known", "seen_known", "seen_rows")]
     + [(name, np.int32) for name in ("task", "steps", "order", "calls", "tokens")]
     + [("log_now", np.float32)]
     + [(name, np.int16) for name in ("next", "records", "waiting", "news", "news_at", "idle", "epoch")]
     + [("exceeded", np.int8), ("status", np.int8), ("seen_ready", np.uint8)]
-    + [(name, np.bool_) for name in ("over", "strict", "judged", "ended", "told", "priced")],
-    align=True,
+    + [(name, np.bool_) for name in ("over", "strict", "judged", "ended", "told", "priced")]
 )
 """One episode. `records` counts the calls in flight, `waiting` those of them that wait for a slot or for memory, `next` is
 the place of the one that ends first (-1 for none), `news` counts the completions and events that no `wait` has returned
@@ -42,7 +41,8 @@ class Records(NamedTuple):
     # in its rate window, its latent chain, and the last outcome that a view shows
     slot: np.dtype[Any]
     # a call in flight: its place among simultaneous events (-1 while it waits to start), the epochs in which it was submitted
-    # and started, its status, the need whose fact it brings, the one that it is for, and the one it changes
+    # and started, its number among its tool's, its status, the need whose fact it brings, the one that it is for, and the one
+    # that it changes
     call: np.dtype[Any]
     number: np.dtype[Any]
     news: np.dtype[Any]  # a completion or an event, coded as `kernels.wait` returns it
@@ -50,13 +50,11 @@ class Records(NamedTuple):
 
 def _records(count: Any, order: Any, number: Any, news: Any) -> Records:
     counts = ("count", "started", "busy", "shown", "window", "seen_epoch")
-    signs = [(name, np.int8) for name in ("chain", "usual", "last_ok")]
-    epochs = [("submit_epoch", count), ("start_epoch", count)]
+    small = [(name, np.int8) for name in ("chain", "usual", "works")]
+    counted = [("submit_epoch", count), ("start_epoch", count), ("k", count)]
     return Records(
-        slot=np.dtype([*((name, count) for name in counts), *signs, ("outcome", np.uint8)], align=True),
-        call=np.dtype(
-            [("order", order), *epochs, *((name, np.int8) for name in ("status", "need", "aim", "effect"))], align=True
-        ),
+        slot=record_type([*((name, count) for name in counts), *small, ("outcome", np.uint8)]),
+        call=record_type([("order", order), *counted, *((name, np.int8) for name in ("status", "need", "aim", "effect"))]),
         number=np.dtype(number),
         news=np.dtype(news),
     )
@@ -64,10 +62,14 @@ def _records(count: Any, order: Any, number: Any, news: Any) -> Records:
 
 SMALL = _records(np.uint8, np.int16, np.uint8, np.int16)
 LARGE = _records(np.int32, np.int32, np.int16, np.int32)
-BILL = np.dtype([(name, np.float64) for name in ("price", "started", "ready")], align=True)
+BILL = record_type([(name, np.float64) for name in ("price", "started", "ready")])
 """What a call in flight will cost, and since when it loads and runs."""
-BURST = np.dtype([(name, np.float64) for name in ("begin", "end", "before")] + [("count", np.int64)], align=True)
-"""The outage that an episode looked at last, as `failures.in_burst` keeps it."""
+ENTITY = record_type(
+    [("since", np.float64), ("count", np.int32), ("seen", np.int32), ("duplicates", np.int32), ("perhaps", np.bool_)]
+)
+"""The effects on what a need wants; see `simulators.writes.Record`. With a count of 0, `since` says nothing."""
+BURST = record_type([(name, np.float64) for name in ("begin", "end", "before")] + [("count", np.int64)])
+"""The outage that an episode looked at last, as `records.in_outage` keeps it."""
 
 # most episodes have few calls in flight; what needs more widens all rows at once, which `make_room` does between actions
 _FIRST_ROOM = 16
@@ -89,7 +91,7 @@ class State(NamedTuple):
     news: NDArray[np.integer[Any]]  # (N, F + E) ring of completions and events that no `wait` has returned yet
     bursts: NDArray[np.void]  # (N, 1) `BURST` where the platform has outages, one for each provider in sessions, else (1, 1)
     gpu_used: NDArray[np.float64]  # (N,) GPU memory of running calls where it is limited, else (1,)
-    # (N, K) `writes.ENTITY`, the effects on what each need wants, where the world has writes, else (1, 1)
+    # (N, K) `ENTITY`, the effects on what each need wants, where the world has writes, else (1, 1)
     entities: NDArray[np.void]
     keys: NDArray[np.uint64]  # (N, M) bits of the needs for which a candidate has met its key, likewise
 
@@ -125,7 +127,7 @@ class Batch:
     ) -> None:
         self.world, self.count, self.most, self.at_once = world, count, most, at_once
         self.numbers = list(numbers)
-        self.rules = make_rules(world, budget or Budget(), enforcement, at_once == 1, several)
+        self.rules = batch_rules(world, budget or Budget(), enforcement, at_once == 1, several)
         self.columns = columns
         self.tables: Tables = make_tables(world, self.numbers, columns)
         width = self.tables.slots.shape[1]

@@ -6,26 +6,29 @@ keep one small number per episode instead of copies of prices and bans.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from costgym.simulators.batch.writes import EFFECT
-from costgym.simulators.calls import QUANTILES, Candidate
+from costgym.simulators.batch.memory import record_type
+from costgym.simulators.batch.records import INVISIBLE
+from costgym.simulators.calls import OF_PROFILE, QUANTILES, Candidate
 from costgym.simulators.draws import stable_integer
 from costgym.simulators.errors import ConfigError
-from costgym.simulators.failures import KINDS, SILENT_KINDS, state_chances
+from costgym.simulators.failures import KINDS, SILENT_KINDS
 from costgym.simulators.ledger import Budget, Enforcement
+from costgym.simulators.rules.limits import Rules, make_rules
+from costgym.simulators.rules.terms import change_terms
 from costgym.simulators.tasks import Need, Task
 from costgym.simulators.tools import ToolProfile
 from costgym.simulators.world import World
 
 Parts = TypeVar("Parts", bound=tuple[Any, ...])
 EVENT_KINDS = ("price_change", "ban", "unban", "preference_change")
-PRICE_CHANGE, BAN, UNBAN, PREFERENCE_CHANGE = range(4)
-INVISIBLE = -1  # kind of an event that changes nothing: a change of a wish that has no alternative
+PRICE_CHANGE = EVENT_KINDS.index("price_change")
 MAX_NEEDS, MAX_EVENTS = 64, 30_000
 WAYS = len(KINDS) + len(SILENT_KINDS)  # most ways to fail that a world has
 
@@ -33,13 +36,18 @@ _FLOATS = (
     "latency_s", "timeout_s", "fee", "rate_per_s", "cold_start_s", "keep_alive_s", "window_s", "gpu_mb",
     "slip", "persistence", "alive_edge", "degraded_edge",
 )  # fmt: skip
-_OWN = ("latency_s", "fee", "rate_per_s", "gpu_mb", "slip", "persistence", "need")
-_OF_PROFILE = ("timeout_s", "cold_start_s", "keep_alive_s", "window_s", "rate_limit", "concurrency", "quota")
+_OF_CANDIDATE = (
+    "latency_s", "fee", "rate_per_s", "gpu_mb", "slip", "persistence", "need", "alive_edge", "degraded_edge", *OF_PROFILE,
+)  # fmt: skip
 _WHOLE = ("spread", "window_at", "rate_limit", "concurrency", "quota", "need", "outage", "outage_slot")
-SLOT = np.dtype([(name, np.float64) for name in _FLOATS] + [(name, np.int32) for name in _WHOLE], align=True)
+SLOT = record_type([(name, np.float64) for name in _FLOATS] + [(name, np.int32) for name in _WHOLE])
 """A candidate. `spread` is its row in `Tables.factors`; `alive_edge` and `degraded_edge` divide the uniform that picks its
 latent state; `window_at` is the place in `State.windows` at which its admitted calls begin; `outage` is the column of
 `State.bursts` that holds its outages or -1 for none, and `outage_slot` the slot of the draws that they come from."""
+
+
+EFFECT = record_type([("settles_s", np.float64), ("happens", np.float64), ("role", np.int8), ("idempotent", np.bool_)])
+"""What calls of a candidate do to the store; see `tools.Effect`."""
 
 
 class Tables(NamedTuple):
@@ -63,7 +71,7 @@ class Tables(NamedTuple):
     version: NDArray[np.int32]  # (T, E + 1, K) number of times that a wish has changed
     serves: NDArray[np.uint64]  # (T, M) bits of the needs that a candidate serves
     required: NDArray[np.uint64]  # (T,) bits of the needs without which an answer is incomplete
-    effects: NDArray[np.void]  # (T, M) `writes.EFFECT`, what a candidate's calls do to the store
+    effects: NDArray[np.void]  # (T, M) `EFFECT`, what a candidate's calls do to the store
     # state, told: (T,) bits of the needs that want an effect, and of those whose fact is asked for as well
     state: NDArray[np.uint64]
     told: NDArray[np.uint64]
@@ -76,60 +84,16 @@ class Tables(NamedTuple):
     factors: NDArray[np.float64]  # (S, 4096) quantiles of the durations over their median, for each of them
 
 
-class Rules(NamedTuple):
-    """A world's scalars. A limit that is not set is infinite; `gpu_capacity_mb` is -1 for any amount, and so is `slots`.
-    `track_bills` says whether prices depend on when calls start and are loaded: by duration, or with cold starts."""
-
-    price_limit: float
-    seconds_limit: float
-    tokens_limit: float
-    calls_limit: float
-    deadline_s: float
-    refuse: bool
-    record: bool
-    track_bills: bool
-    bill_failures: bool
-    bill_cold_start: bool
-    gateway_s: float
-    slots: int
-    gpu_capacity_mb: float
-    sticky: float
-    burst_every_s: float
-    burst_lasts_s: float
-    burst_at_first: float
-    writes: bool
-
-
-def make_rules(world: World, budget: Budget, enforcement: Enforcement, alone: bool = False, several: bool = False) -> Rules:
+def batch_rules(world: World, budget: Budget, enforcement: Enforcement, alone: bool = False, several: bool = False) -> Rules:
     """The scalars of a world under a budget; `alone`: calls run one at a time, each to its end; `several`: they are those of
     other worlds too, whose tools may start cold."""
-    inf = float("inf")
-    limits = (budget.price, budget.seconds, budget.tokens, budget.calls)
-    price, seconds, tokens, calls = (inf if limit is None else float(limit) for limit in limits)
-    bursts = world.failures.bursts
+    if world.processes:
+        remedy = 'write compiled=False, or vectorization_mode="sync"'
+        raise ConfigError("compiled", f"this world has processes of its own, which only Python plays; {remedy}")
     # a call that runs to its end can be cut off while it loads by a limit of seconds only
     cut_off = not alone or (budget.seconds is not None and enforcement != "record")
     loads = several or any(tool.profile.cold_start_s for tool in world.catalog)
-    return Rules(
-        price_limit=price,
-        seconds_limit=seconds,
-        tokens_limit=tokens,
-        calls_limit=calls,
-        deadline_s=inf if enforcement == "record" else seconds,
-        refuse=enforcement == "refuse",
-        record=enforcement == "record",
-        track_bills=world.faas is not None or (loads and cut_off),
-        bill_failures=world.bill_failures,
-        bill_cold_start=world.bill_cold_start,
-        gateway_s=float(world.gateway_s),
-        slots=-1 if world.slots is None else world.slots,
-        gpu_capacity_mb=-1.0 if world.gpu_capacity_mb is None else float(world.gpu_capacity_mb),
-        sticky=float(world.failures.sticky),
-        burst_every_s=0.0 if bursts is None else float(bursts.every_s),
-        burst_lasts_s=0.0 if bursts is None else float(bursts.lasts_s),
-        burst_at_first=0.0 if bursts is None else bursts.at_first,
-        writes=world.writes,
-    )
+    return make_rules(world, budget, enforcement, track_bills=world.faas is not None or (loads and cut_off))
 
 
 def make_tables(world: World, numbers: Sequence[int], columns: int | None = None, beside: Tables | None = None) -> Tables:
@@ -235,17 +199,21 @@ def put_rows(array: NDArray[Any], used: int, block: NDArray[Any]) -> NDArray[Any
     return array
 
 
+class Terms(NamedTuple):
+    """What scheduled events change; see `rules.terms`."""
+
+    factors: list[float]
+    banned: set[int]
+    needs: list[Need]
+    versions: list[int]
+
+
 def _fill_slots(tables: Tables, row: int, slots: Sequence[Candidate], shapes: Sequence[float]) -> None:
     window_at = 0
     for slot in slots:
-        alive, degraded = state_chances(slot.profile.reliability, slot.slip)
         record = tables.slots[row, slot.index]
-        for name in _OWN:
+        for name in _OF_CANDIDATE:
             record[name] = getattr(slot, name)
-        for name in _OF_PROFILE:
-            record[name] = getattr(slot.profile, name)
-        # edges instead of chances: one uniform picks the state by two comparisons
-        record["alive_edge"], record["degraded_edge"] = alive, alive + degraded
         record["spread"] = shapes.index(_shape(slot.profile))
         record["window_at"] = window_at
         window_at += slot.profile.rate_limit
@@ -269,36 +237,22 @@ def _fill_events(tables: Tables, row: int, task: Task, slots: Sequence[Candidate
     """Go through the events in their order, and note the prices, bans and wishes after each."""
     width = len(slots)
     base = np.array([slot.quote for slot in slots])
-    factor, banned = np.ones(width), np.zeros(width, np.bool_)
-    needs = list(task.needs)
-    versions = [0] * len(needs)
+    terms = Terms([1.0] * width, set(), list(task.needs), [0] * len(task.needs))
 
     def note(epoch: int) -> None:
-        tables.factor[row, epoch, :width], tables.quote[row, epoch, :width] = factor, base * factor
-        tables.banned[row, epoch, :width] = banned
-        tables.after[row, epoch, : len(needs)] = [sum(1 << before for before in set(need.after)) for need in needs]
-        tables.version[row, epoch, : len(needs)] = versions
+        tables.factor[row, epoch, :width], tables.quote[row, epoch, :width] = terms.factors, base * terms.factors
+        tables.banned[row, epoch, sorted(terms.banned)] = True
+        tables.after[row, epoch, : len(terms.needs)] = [sum(1 << before for before in set(need.after)) for need in terms.needs]
+        tables.version[row, epoch, : len(terms.needs)] = terms.versions
 
     # tables by epoch instead of a list of changes: a kernel then reads a price with one index
     note(0)
     for index, notice in enumerate(notices):
         hit = [slot for slot in notice.slots if slot < width]
-        kind = EVENT_KINDS.index(notice.kind)
+        visible = change_terms(terms, replace(notice, slots=tuple(hit)))
         tables.event_at[row, index] = notice.at_s
         tables.event_hits[row, index, hit] = True
-        if kind == PRICE_CHANGE:
-            for slot in hit:
-                factor[slot] *= notice.factor
-        elif kind == PREFERENCE_CHANGE:
-            alternative = needs[notice.need].alternative if notice.need >= 0 else None
-            if alternative is not None:
-                needs[notice.need] = alternative
-                versions[notice.need] += 1
-            elif notice.need >= 0:
-                kind = INVISIBLE
-        else:
-            banned[hit] = kind == BAN
-        tables.event_kind[row, index] = kind
+        tables.event_kind[row, index] = EVENT_KINDS.index(notice.kind) if visible else INVISIBLE
         note(index + 1)
     for epoch in range(len(notices) + 1, tables.quote.shape[1]):
         note(epoch)

@@ -18,10 +18,9 @@ import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from costgym.simulators.bounds import StrictModel, is_none, out_of_bounds, within
-from costgym.simulators.draws import CONTENT, DURATION, KIND, OUTCOME, Draws, log, stable_generator
+from costgym.simulators.draws import CONTENT, DURATION, Draws, stable_generator
+from costgym.simulators.rules.failures import outage_after
 from costgym.simulators.status import SILENT, Status
-
-ALIVE, DEGRADED, DEAD = range(3)
 
 KINDS: dict[str, float] = {
     "server_error": 0.27,
@@ -199,64 +198,6 @@ def state_chances(reliability: float, slip: float) -> tuple[float, float]:
     return reliability - degraded / 2, degraded
 
 
-@dataclass(slots=True)
-class Chain:
-    """The latent outcomes of one tool in one episode. The k-th call's outcome does not depend on calls of other tools."""
-
-    draws: Draws
-    slot: int
-    chances: tuple[float, float, float]
-    persistence: float
-    sticky: float
-    kinds: tuple[tuple[float, Status], ...]
-    state: int
-    outcomes: list[bool] = field(default_factory=list)
-    _usual: Status | None = None
-
-    @property
-    def usual(self) -> Status:
-        """The way in which the tool mostly fails in this episode."""
-        if self._usual is None:
-            self._usual = pick(self.kinds, self.draws.at(0, self.slot)[KIND])
-        return self._usual
-
-    def ok(self, k: int) -> bool:
-        """Return whether the k-th call (from 1) finds the tool working."""
-        outcomes = self.outcomes
-        while len(outcomes) < k:
-            self.extend(self.draws.at(len(outcomes) + 1, self.slot)[OUTCOME])
-        return outcomes[k - 1]
-
-    def extend(self, luck: float) -> bool:
-        """Return whether the next call finds the tool working, by its own uniform."""
-        outcomes = self.outcomes
-        chance = self.chances[self.state]
-        if outcomes:
-            pull = self.persistence
-            chance = chance + pull * (1.0 - chance) if outcomes[-1] else chance - pull * chance
-        works = luck < chance
-        outcomes.append(works)
-        return works
-
-    def failure(self, k: int) -> Status:
-        """Return how the k-th call fails if it does."""
-        return self.fail(self.draws.at(k, self.slot)[KIND])
-
-    def fail(self, luck: float) -> Status:
-        """Choose how a call fails, by its own uniform: mostly the tool's usual way."""
-        if luck < self.sticky:
-            return self.usual
-        return pick(self.kinds, (luck - self.sticky) / (1.0 - self.sticky))
-
-
-def pick(kinds: tuple[tuple[float, Status], ...], luck: float) -> Status:
-    """The kind whose cumulative weight first exceeds the luck."""
-    for edge, status in kinds:
-        if luck < edge:
-            return status
-    return kinds[-1][1]
-
-
 def cumulative_kinds(kinds: Mapping[str, float]) -> tuple[tuple[float, Status], ...]:
     """Cumulative weights of the ways to fail, ascending to 1, in the order of `KINDS` and `SILENT_KINDS`."""
     total = sum(kinds.values())
@@ -266,24 +207,6 @@ def cumulative_kinds(kinds: Mapping[str, float]) -> tuple[tuple[float, Status], 
             running += kinds[name] / total
             edges.append((running, _STATUS[name]))
     return tuple(edges)
-
-
-def start_chain(
-    draws: Draws,
-    slot: int,
-    reliability: float,
-    model: FailureModel,
-    kinds: tuple[tuple[float, Status], ...],
-    slip: float | None = None,
-    persistence: float | None = None,
-) -> Chain:
-    """The chain of a tool for an episode; its latent state and its usual failure come from row 0 of the draws."""
-    luck = draws.at(0, slot)[OUTCOME]
-    slip = model.slip if slip is None else slip
-    pull = model.persistence if persistence is None else persistence
-    alive, degraded = state_chances(reliability, slip)
-    state = ALIVE if luck < alive else DEGRADED if luck < alive + degraded else DEAD
-    return Chain(draws, slot, (1.0 - slip, 0.5, slip), pull, model.sticky, kinds, state)
 
 
 @dataclass(slots=True)
@@ -301,9 +224,8 @@ class BurstTimes:
         spans, model = self.spans, self.model
         while not spans or spans[-1][1] <= at_s:
             row = self.draws.beyond(len(spans), self.slot)
-            # gaps have no memory, and neither have lengths: an outage that is under way lasts as long as a new one
-            gap = row[DURATION] if spans else max(0.0, (row[DURATION] - model.at_first) / (1.0 - model.at_first))
-            begin = (spans[-1][1] if spans else 0.0) - model.every_s * log(1.0 - gap)
-            spans.append((begin, begin - model.lasts_s * log(1.0 - row[CONTENT])))
+            before = spans[-1][1] if spans else 0.0
+            luck = row[DURATION], row[CONTENT]
+            spans.append(outage_after(model.every_s, model.lasts_s, model.at_first, not spans, before, *luck))
         begin, end = spans[bisect_right(spans, (at_s, inf)) - 1]
         return begin <= at_s < end

@@ -17,9 +17,9 @@ from collections.abc import Iterable, Sequence
 from math import inf
 from typing import NamedTuple
 
+from costgym.simulators.belief import Belief, cut_share, expected_price
 from costgym.simulators.calls import Candidate
 from costgym.simulators.episode import Episode
-from costgym.simulators.oracle.belief import Belief, cut_share, expected_price
 from costgym.simulators.tasks import needed
 from costgym.simulators.tools import READ, WRITE
 from costgym.simulators.world import World
@@ -106,8 +106,9 @@ class ExpectedOptimumPolicy:
 
     def _offer(self, episode: Episode, spec: Candidate, need: int, seconds: float) -> Offer:
         belief, world = self.beliefs[spec.index], self._world
-        idle = episode.idle[spec.index]
-        loads = bool(spec.profile.cold_start_s) and not (idle and episode.now_s - idle[-1] <= spec.profile.keep_alive_s)
+        tool = episode.tools[spec.index]
+        warm = tool is not None and tool.idle and episode.now_s - tool.idle[-1] <= spec.profile.keep_alive_s
+        loads = bool(spec.profile.cold_start_s) and not warm
         load_s = spec.profile.cold_start_s if loads else 0.0
         chance = belief.chance
         if seconds - load_s < spec.profile.timeout_s:  # the limit ends the episode before the time-out would end the call
@@ -119,7 +120,9 @@ class ExpectedOptimumPolicy:
 
 def admits(episode: Episode, spec: Candidate) -> bool:
     """Return whether a call would pass the gateway now: no ban, and room in its quota and its rate limit's window."""
-    if spec.index in episode.banned or (spec.profile.quota and episode.counts[spec.index] >= spec.profile.quota):
+    tool = episode.tools[spec.index]
+    if spec.index in episode.banned or (spec.quota and tool is not None and tool.count >= spec.quota):
         return False
-    window = episode.windows[spec.index] if spec.profile.rate_limit else None
-    return window is None or sum(at > episode.now_s - spec.profile.window_s for at in window) < spec.profile.rate_limit
+    if not spec.rate_limit or tool is None:
+        return True
+    return sum(at > episode.now_s - spec.window_s for at in tool.admitted[: tool.window]) < spec.rate_limit

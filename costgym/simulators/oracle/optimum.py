@@ -9,6 +9,7 @@ played on a real episode; where it attains the bound it is the optimum. Else a b
 """
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
 from heapq import heappop, heappush
@@ -16,12 +17,17 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from costgym.simulators.calls import CONNECTION_REFUSED_S, QUANTILES, Call, Candidate
-from costgym.simulators.draws import CONTENT, DURATION, KIND
+from costgym.simulators.calls import QUANTILES, Call, Candidate
+from costgym.simulators.draws import OUTCOME
 from costgym.simulators.episode import Episode
 from costgym.simulators.ledger import Budget, Enforcement
 from costgym.simulators.quality import quality_of_plan
-from costgym.simulators.status import AMBIGUOUS, Status
+from costgym.simulators.rules import layout
+from costgym.simulators.rules.calls import FIRST_FAILURE, price_of, runs_for
+from costgym.simulators.rules.failures import start_next, way_to_fail
+from costgym.simulators.rules.records import ToolState
+from costgym.simulators.rules.writes import happens
+from costgym.simulators.status import Status
 from costgym.simulators.tasks import needed
 from costgym.simulators.tools import CHECK, READ, WRITE, Same
 from costgym.simulators.world import World
@@ -96,9 +102,8 @@ def facts_wanted(episode: Episode, grading: str) -> int | None:
     count: int = sum(need.required for need in episode.needs)
     if grading == "strict":
         return count
-    luck = episode._draws.at(0, episode._draws.slots - 1)[KIND]
     for facts in range(count + 1):
-        if luck < episode.world.judge.chance(facts / count if count else 0.0, episode.task.solvable):
+        if layout.judge_luck(episode, episode) < layout.judge_chance(episode, episode, facts):
             return facts
     return None
 
@@ -121,6 +126,7 @@ class _Solver:
         self.enforcement, self.patient, self.concurrent = enforcement, patient, concurrent
         self.searching = searching and world.retriever is not None
         self.scratch = self._opened(world.episode(number, seed))
+        self.tools: dict[int, list[ToolState]] = {}  # by slot, after each number of calls
         self.after = [need.after for need in self.scratch.needs]
         self.required = [need.required for need in self.scratch.needs]
         self.state = [need.state for need in self.scratch.needs]
@@ -142,6 +148,8 @@ class _Solver:
 
     def _lowest_factors(self) -> list[float]:
         """The lowest factor that each slot's price has at any time."""
+        if self.world.processes:  # they may set any price
+            return [0.0] * len(self.scratch.candidates)
         now = [1.0] * len(self.scratch.candidates)
         lowest = list(now)
         for notice in sorted(self.notices, key=lambda notice: notice.at_s):
@@ -155,36 +163,36 @@ class _Solver:
     # -- what will happen --------------------------------------------------------------------------------------------------
 
     def foresee(self, spec: Candidate, k: int) -> tuple[bool, float]:
-        """Return whether the k-th call of a tool will work if it is not refused, and the least that it can cost."""
-        world, chain = self.world, self.scratch.chain_of(spec)
-        works = chain.ok(k)
-        row = self.scratch.draws_of(spec.index).at(k, spec.index)
-        duration = spec.latency_s * spec.factors[int(row[DURATION] * QUANTILES)]
-        timed_out = works and duration > spec.profile.timeout_s
-        took_effect = False
-        if not works or timed_out:
-            # a write that ends ambiguously may have taken effect
-            failure = Status.TIMEOUT if timed_out else chain.failure(k)
-            if spec.effect is not None and spec.role == WRITE and failure in AMBIGUOUS:
-                took_effect = row[CONTENT] < spec.effect.happens
-            if took_effect and not world.bill_failures:
-                return True, 0.0
-        if not works:
-            if not world.bill_failures:
-                return False, 0.0
-            if failure is Status.CONNECTION_ERROR:
-                duration = CONNECTION_REFUSED_S
-            elif failure is Status.TIMEOUT:
-                duration = spec.profile.timeout_s
-        if duration > spec.profile.timeout_s:
-            works, duration = False, spec.profile.timeout_s
-            if not world.bill_failures:
-                return False, 0.0
-        if world.failures.bursts is not None and spec.rate_per_s:
-            duration = min(duration, CONNECTION_REFUSED_S) if not works else duration
-        if world.bill_cold_start and k == 1:
-            duration += spec.profile.cold_start_s
-        return works or took_effect, self.lowest[spec.index] * (spec.fee + spec.rate_per_s * duration)
+        """Return whether the k-th call of a tool can bring what it is for if it is not refused, and the least it can cost."""
+        ends = [self._end(spec, k, outage=False)]
+        if self.scratch.bursts is not None and self.scratch.bursts.model.concerns(spec.name):
+            ends.append(self._end(spec, k, outage=True))
+        return any(works for works, _ in ends), self.lowest[spec.index] * min(cost for _, cost in ends)
+
+    def _end(self, spec: Candidate, k: int, outage: bool) -> tuple[bool, float]:
+        """Return whether the k-th call of a tool brings what it is for, inside or outside an outage, and its price at factor 1
+        where its instance is warm but for the first call's."""
+        scratch, rules = self.scratch, self.scratch.rules
+        tool, (_, u_kind, u_duration, u_content) = self._tool_at(spec, k), scratch.draws_of(spec.index).at(k, spec.index)
+        status = Status.OUTAGE if outage else Status.OK
+        if not outage and not tool.works:
+            status = way_to_fail(scratch, rules, scratch, tool, u_kind)
+        drawn_s = spec.latency_s * spec.factors[int(u_duration * QUANTILES)]
+        duration, status = runs_for(spec, drawn_s, status)
+        # a write that ends ambiguously may have taken effect
+        brings = status is Status.OK or (spec.role == WRITE and happens(spec.role, spec.effect, status, u_content))
+        if status >= FIRST_FAILURE and not rules.bill_failures:
+            return brings, 0.0
+        billed = duration + spec.cold_start_s if rules.bill_cold_start and k == 1 else duration
+        return brings, price_of(spec, 1.0, duration, billed)
+
+    def _tool_at(self, spec: Candidate, k: int) -> ToolState:
+        """What decides how a tool's calls end, after its k-th call has started."""
+        states = self.tools.setdefault(spec.index, [self.scratch.hidden_state(spec)])
+        while len(states) <= k:
+            states.append(copy(states[-1]))
+            start_next(spec, states[-1], self.scratch.draws_of(spec.index).at(len(states) - 1, spec.index)[OUTCOME])
+        return states[k]
 
     def options(self, need: int, counts: Sequence[int], every: bool) -> list[Option]:
         """Ways to meet a need after the calls already made of each slot, cheapest first; only the cheapest unless `every`."""
@@ -317,7 +325,7 @@ class _Solver:
     def _reached(self, episode: Episode, wanted: int) -> bool:
         if episode.over or self._found(self._done(episode)) < wanted or episode.in_flight:
             return False
-        if episode.store is not None and not episode.store.clean():
+        if not episode.needs_met(episode.known)[1]:
             return False
         return episode.ledger.exceeded(self.budget, episode.now_s) is None
 

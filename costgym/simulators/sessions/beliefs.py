@@ -6,9 +6,9 @@ from math import exp
 import numpy as np
 from numpy.typing import NDArray
 
+from costgym.simulators.belief import advert_likelihood, reliabilities
 from costgym.simulators.calls import CONNECTION_REFUSED_S, latency_factors
 from costgym.simulators.failures import FailureModel, state_chances
-from costgym.simulators.oracle.belief import advert_likelihood, reliabilities
 from costgym.simulators.sessions.draw import SPREADS, TIMEOUT_S
 from costgym.simulators.sessions.rules import SessionRules
 from costgym.simulators.status import Status

@@ -9,16 +9,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from costgym.simulators.belief import reliabilities
 from costgym.simulators.calls import NORMAL_QUANTILES, QUANTILES, latency_factors
 from costgym.simulators.draws import stable_generator
 from costgym.simulators.errors import ConfigError
-from costgym.simulators.failures import ALIVE, DEAD, DEGRADED, state_chances
-from costgym.simulators.oracle.belief import reliabilities
+from costgym.simulators.failures import state_chances
 from costgym.simulators.scenario import Scenario, worlds_of
 from costgym.simulators.sessions.rules import VALUES, SessionRules, rules_of
 from costgym.simulators.tools import Tool, ToolProfile
 
 Floats = NDArray[np.float64]
+ALIVE, DEGRADED, DEAD = range(3)
 SPREADS = (0.3, 0.5, 0.7, 0.9)  # of a call's duration around its tool's median; the widest has a tail that the time-out cuts
 FACTORS = (0.5, 0.75, 1.0, 1.5, 2.0)  # that a change sets on a tool's price
 TIMEOUT_S, WINDOW_S = 30.0, 60.0

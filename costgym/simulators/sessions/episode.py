@@ -1,26 +1,26 @@
 """Play a session: queries one after the other on one clock, one ledger, and the same instances, windows and quotas."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import inf
 from typing import Any
 
-from costgym.simulators.calls import Call, Candidate, in_flight
-from costgym.simulators.draws import Draws
+from costgym.simulators.calls import Call, Candidate
+from costgym.simulators.draws import KIND, Draws
 from costgym.simulators.episode import Episode
-from costgym.simulators.failures import BurstTimes, Chain
-from costgym.simulators.failures.model import Bursts
+from costgym.simulators.failures import Bursts, BurstTimes
 from costgym.simulators.ledger import Budget, Enforcement
+from costgym.simulators.rules import calls, layout
+from costgym.simulators.rules import sessions as book
+from costgym.simulators.rules.failures import pick
+from costgym.simulators.rules.limits import Rules
 from costgym.simulators.sessions.draw import Session, draw_session
 from costgym.simulators.sessions.informed import limits
+from costgym.simulators.sessions.redraw import redraw_session
 from costgym.simulators.sessions.rules import SessionRules, rules_of
-from costgym.simulators.status import Status
 from costgym.simulators.tasks import Grade, Need, OnlyTask, Task
 from costgym.simulators.tools import Catalog, Tool
 from costgym.simulators.world import World
-
-_OK = Status.OK
 
 
 class _NoAnswers:
@@ -37,6 +37,13 @@ class SessionWorld(World):
     """The world of one session."""
 
     session: Session | None = None  # as drawn
+
+    def rules(self, budget: Budget, enforcement: Enforcement) -> Rules:
+        assert self.session is not None
+        drawn = self.session.rules
+        return (
+            super().rules(budget, enforcement)._replace(burst_every_s=drawn.outage_every_s, burst_lasts_s=drawn.outage_lasts_s)
+        )
 
     def episode(
         self, task: int, seed: int = 0, budget: Budget | None = None, enforcement: Enforcement = "refuse"
@@ -84,7 +91,11 @@ class SessionEpisode(Episode):
     Calls may run side by side, and past the query that they were made for: what they bring is remembered.
     """
 
-    __slots__ = ("_outages", "began", "called", "checked_s", "memory", "passed", "query", "session", "value")
+    __slots__ = (
+        "_outages", "began", "called", "checked_s", "memory", "passed", "price_factors", "query", "session", "states", "value",
+    )  # fmt: skip
+
+    world: SessionWorld
 
     def __init__(self, world: SessionWorld, number: int, seed: int, budget: Budget, enforcement: Enforcement) -> None:
         super().__init__(world, number, seed, budget, enforcement)
@@ -93,11 +104,8 @@ class SessionEpisode(Episode):
         rules, size = session.rules, len(self.candidates)
         # the slots after the tools' belong to the providers, whose outages their tools share
         self._draws = draws = Draws(world._source, seed, number, size + rules.providers)
-        model = world.failures
-        self._chains = [
-            Chain(draws, spec.index, (1.0 - spec.slip, 0.5, spec.slip), spec.persistence, model.sticky, world.kinds, 0)
-            for spec in self.candidates
-        ]
+        for spec in self.candidates:
+            layout.tool(self, 0, spec.index).usual = pick(self, self, draws.at(0, spec.index)[KIND])
         outages = Bursts(every_s=rules.outage_every_s, lasts_s=rules.outage_lasts_s)
         self._outages = [BurstTimes(outages, draws, size + provider) for provider in range(rules.providers)]
         self.memory: dict[int, tuple[float, int]] = {}  # facts that were found: when, simulated seconds, and for which query
@@ -105,24 +113,29 @@ class SessionEpisode(Episode):
         self.passed: list[bool] = []  # for each query that is over
         self.began: list[int] = []  # for each query so far the number of calls that were made before it
         self.value = 0.0  # of the queries that passed
-        self.query = -1  # the present query; the number of queries once all are over
-        self._begin_query()
+        self.query = self.called = 0  # the present query and executed calls for it; the number of queries once all are over
+        self.see(session)
+        book.begin_query(self, self, self, 0)
 
-    def _begin_query(self) -> None:
-        """Let the next query come. Tools and prices move now, whatever was called before."""
-        self.query += 1
-        self.called = 0  # executed calls for the present query
-        session = self.session
-        if self.query == session.rules.queries:
-            self._end(None)
-            return
+    def see(self, session: Session) -> None:
+        """Play by a session as it is drawn."""
+        self.session = session
+        # lists, which rules read entry by entry
+        self.states, self.price_factors = session.states.tolist(), session.factors.tolist()
+
+    def open_query(self) -> None:
+        """Forget what the last query has found."""
         self.began.append(len(self.calls))
-        for chain, state in zip(self._chains, session.states[self.query].tolist(), strict=True):
-            assert chain is not None
-            chain.state = state
-        self.factors = session.factors[self.query].tolist()
-        self.known = [False] * session.rules.capabilities
-        self.versions = [self.query] * session.rules.capabilities  # so a call's version is the query that it was made for
+        self.known = [False] * self.session.rules.capabilities
+        self.versions = [self.query] * self.session.rules.capabilities  # a call's version is the query that it was made for
+
+    def close_query(self, passed: bool) -> None:
+        """Count the present query's value if it has passed, and go to the next one."""
+        self.passed.append(passed)
+        if passed:
+            self.value += float(self.session.value[self.query])
+        self.query += 1
+        self.called = 0
 
     @property
     def capability(self) -> int:
@@ -140,50 +153,35 @@ class SessionEpisode(Episode):
         self._alive()
         self.log.append(("recall",))
         fact, now = int(self.session.fact[self.query]), self.now_s
-        found_s, of = self.memory[fact]
-        alive = now - found_s <= float(self.session.lives_s[of])
+        alive = bool(book.recall(self, self.rules, self, self, 0))
         if alive:
             self.checked_s[fact] = now
-        else:
-            del self.memory[fact]
-        self._end_query(alive)
         return alive
 
     def skip(self) -> None:
         """Leave the present query, and go to the next one."""
         self._alive()
         self.log.append(("skip",))
-        self._end_query(False)
+        book.end_query(self, self.rules, self, self, 0, False)
 
-    def _end_query(self, passed: bool) -> None:
-        self.passed.append(passed)
-        if passed:
-            self.value += float(self.session.value[self.query])
-        self._begin_query()
+    def in_outage(self, spec: Candidate, at_s: float) -> bool:
+        return spec.index in self.down or self._outages[int(self.session.provider[spec.index])].cover(at_s)
 
-    def _outcome(self, call: Call, spec: Candidate, row: Sequence[float]) -> Status:
-        status = super()._outcome(call, spec, row)
-        if self._outages[int(self.session.provider[spec.index])].cover(call.ready_s):
-            call.need = -1
-            return Status.OUTAGE
-        return status
+    def end_call(self, event: Any) -> None:
+        event.value.timer = None
+        book.complete_in_session(self, self.rules, self, self, 0, event.value)
+        self._announce_end(event.value)
 
-    def _complete(self, event: Any) -> None:
-        call: Call = event.value
-        session, query = self.session, call.version
-        self.called += query == self.query
-        super()._complete(event)
-        if call.status is _OK and call.need == session.capability[query] and not self.over:
-            fact = int(session.fact[query])
-            self.memory[fact], self.checked_s[fact] = (call.finished_s, query), call.finished_s
-            if fact == session.fact[self.query]:
-                self._end_query(True)
+    def redraw(self, seed: int) -> None:
+        self.log.append(("redraw", seed))
+        redraw_session(self, seed)
 
     # -- calls side by side ----------------------------------------------------------------------------------------------
 
     def pause(self, seconds: float) -> Call | None:
         """Go to the next end of a call, for so many seconds at most; return that call, None where no call ends by then."""
-        if not self.unread and not (self.in_flight > 0 and self.clock.peek() <= self.now_s + seconds):
+        ends = (call.ends_s for call in self.flying if call.started_s >= 0.0)
+        if not self.unread and min(ends, default=inf) > self.now_s + seconds:
             self.advance(seconds)
             return None
         ended = self.wait()
@@ -191,7 +189,7 @@ class SessionEpisode(Episode):
 
     def oldest(self, slot: int) -> Call | None:
         """The oldest call of a tool that is in flight, which is the one to cancel; None where none is."""
-        return next((call for call in in_flight(self) if call.slot == slot), None)
+        return next((call for call in self.flying if call.slot == slot), None)
 
     def _advance(self, seconds: float) -> None:
         # thinking takes no time here, so that it must not let calls end that end at this very moment: in numbers they would not
@@ -209,11 +207,11 @@ class SessionEpisode(Episode):
         """End the session; the queries that are left are lost."""
         self._alive()
         self.log.append(("finish", answer, gave_up))
-        self._end(None)
+        calls.end(self, self.rules, self, 0, 0)
         assert self.grade is not None
         return self.grade
 
-    def _end(self, exceeded: str | None) -> None:
-        passed = self.value_share >= self.session.rules.success_share
-        self.grade = Grade(self.value_share, passed, passed)
-        super()._end(exceeded)
+    def close(self, passed: int) -> None:
+        good = self.value_share >= self.session.rules.success_share
+        self.grade = Grade(self.value_share, good, good)
+        super().close(passed)

@@ -1,28 +1,29 @@
 """Draw the future of a session again, from what an agent may believe of it, and keep its past."""
 
+from copy import copy
 from dataclasses import replace
 from functools import lru_cache
 from math import exp, log1p
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from costgym.simulators.calls import CONNECTION_REFUSED_S, QUANTILES, Call, Candidate, in_flight, latency_factors
-from costgym.simulators.draws import Draws, stable_generator, stable_integer
-from costgym.simulators.failures import BurstTimes, Chain
+from costgym.simulators.calls import QUANTILES, Call, Candidate, latency_factors
+from costgym.simulators.draws import KIND, Draws, stable_generator, stable_integer
+from costgym.simulators.failures import BurstTimes
+from costgym.simulators.rules import layout
+from costgym.simulators.rules.calls import runs_for
+from costgym.simulators.rules.failures import ALIVE, pick, start_next, way_to_fail
 from costgym.simulators.sessions.beliefs import RATIOS, ToolBeliefs
-from costgym.simulators.sessions.draw import SPREADS, TIMEOUT_S, Floats, Profiles, draw_profiles, draw_queries, prices, regimes
+from costgym.simulators.sessions.draw import SPREADS, Floats, Profiles, draw_profiles, draw_queries, prices, regimes
 from costgym.simulators.sessions.rules import rules_of
 from costgym.simulators.status import Status
-
-if TYPE_CHECKING:
-    from costgym.simulators.sessions.episode import SessionEpisode
 
 _NO_DURATION = (Status.TIMEOUT, Status.CONNECTION_ERROR, Status.CANCELLED)  # say nothing about how long a tool's calls run
 _TRIES = 100
 
 
-def redraw_session(episode: "SessionEpisode", seed: int) -> None:
+def redraw_session(episode: Any, seed: int) -> None:
     """Let everything that an agent cannot know follow from another seed.
 
     Drawn again are the queries to come, the tools' reliabilities and regimes, from the belief that adverts and statuses so far
@@ -30,7 +31,6 @@ def redraw_session(episode: "SessionEpisode", seed: int) -> None:
     prices to come, which providers are down, how long the facts in memory live, how calls in flight end, and all luck. So a
     search over such forks knows what the agent knows, and the public rules.
     """
-    episode.log.append(("redraw", redraw_session, seed))
     drawn = stable_integer(seed, "redraw", episode.seed, episode.number)
     session, now = episode.session, episode.query
     rules, size = session.rules, len(episode.candidates)
@@ -44,46 +44,41 @@ def redraw_session(episode: "SessionEpisode", seed: int) -> None:
         paths[now:] = regimes(rules, reliability, uniform((later, size)), uniform((later, size)), states)
         factors[now:] = prices(uniform((later, size)) < rules.price_drift, uniform((later, size)), factors[now].copy())
     capability, fact, value = draw_queries(rules, session.kinds, uniform((4, rules.queries)), session, now + 1)
-    episode.session = replace(
+    drawn_session = replace(
         session, capability=capability, fact=fact, value=value, profiles=profiles, states=paths, factors=factors,
         lives_s=_lives(episode, uniform(rules.queries)),
     )  # fmt: skip
+    episode.see(drawn_session)
     episode.candidates = _candidates(episode, profiles)
-    episode._chains = [
-        Chain(draws, spec.index, old.chances, old.persistence, old.sticky, old.kinds, state, list(old.outcomes))
-        for spec, old, state in zip(episode.candidates, episode._chains, states.tolist(), strict=True)
-        if old is not None
-    ]
+    for spec, state in zip(episode.candidates, states.tolist(), strict=True):
+        tool = layout.tool(episode, 0, spec.index)
+        tool.chain, tool.usual = ALIVE + state, pick(episode, episode, draws.at(0, spec.index)[KIND])
     for provider, (outages, luck) in enumerate(zip(episode._outages, uniform((rules.providers, 2)).tolist(), strict=True)):
         down = luck[0] < _down(episode, provider)
         until = episode.now_s - rules.outage_lasts_s * log1p(-luck[1]) if down else episode.now_s
         span = [(episode.now_s, until)]
         episode._outages[provider] = BurstTimes(outages.model, draws, size + provider, span)
-    running = in_flight(episode)
-    episode.clock._queue.clear()  # a session has no other events
-    for call in running:
-        episode._schedule(_remaining_s(episode, call, uniform), episode._complete, call)
+    episode.clock.clear()  # a session has no other events
+    for call in episode.flying:
+        layout.schedule(episode, 0, call, _remaining_s(episode, call, uniform))
 
 
-def _remaining_s(episode: "SessionEpisode", call: Call, uniform: Any) -> float:
+def _remaining_s(episode: Any, call: Call, uniform: Any) -> float:
     """Draw how a call in flight ends, given that it has not yet; returns the seconds until then."""
-    spec, chain = episode.candidates[call.slot], episode._chains[call.slot]
-    assert chain is not None
+    spec, tool = episode.candidates[call.slot], copy(layout.tool(episode, 0, call.slot))
     for _ in range(_TRIES):
-        works, kind, place = uniform(3).tolist()
-        duration = spec.latency_s * spec.factors[int(place * QUANTILES)]
-        call.status, call.need = (Status.OK, call.aim) if works < chain.chances[chain.state] else (chain.fail(kind), -1)
-        if call.status is Status.CONNECTION_ERROR:
-            duration = CONNECTION_REFUSED_S
-        elif call.status is Status.TIMEOUT or duration > TIMEOUT_S:
-            duration, call.status, call.need = TIMEOUT_S, Status.TIMEOUT, -1
+        works, kind, step = uniform(3).tolist()
+        start_next(spec, tool, works)
+        status = Status.OK if tool.works else way_to_fail(episode, episode.rules, episode, tool, kind)
+        duration, call.status = runs_for(spec, spec.latency_s * spec.factors[int(step * QUANTILES)], status)
+        call.need = call.aim if call.status is Status.OK else -1
         if call.ready_s + duration > episode.now_s:
-            return call.ready_s + duration - episode.now_s
+            return float(call.ready_s + duration - episode.now_s)
     call.status, call.need = Status.TIMEOUT, -1  # nothing else lasts as long
-    return max(0.0, call.ready_s + TIMEOUT_S - episode.now_s)
+    return float(max(0.0, call.ready_s + spec.timeout_s - episode.now_s))
 
 
-def _believed(episode: "SessionEpisode") -> ToolBeliefs:
+def _believed(episode: Any) -> ToolBeliefs:
     """Beliefs by the adverts and by how the calls so far have ended."""
     profiles, calls = episode.session.profiles, episode.calls
     ends = [*episode.began[1:], len(calls)]
@@ -109,10 +104,11 @@ def _beliefs_after(
     return beliefs
 
 
-def _profiles(episode: "SessionEpisode", luck: Floats, places: Floats) -> Profiles:
+def _profiles(episode: Any, luck: Floats, places: Floats) -> Profiles:
     """Profiles that agree with the adverts and with what was seen of each tool: (12, I) uniforms `luck` draw tools from the
     rules, and (I,) uniforms `places` their durations from the belief."""
-    old, drawn = episode.session.profiles, draw_profiles(episode.session.rules.document, luck)
+    old: Profiles = episode.session.profiles
+    drawn = draw_profiles(episode.session.rules.document, luck)
     called = np.array(episode.counts) > 0
     # (R S,) how an advertised latency may stand to the median, and how far durations may spread
     ratios, spreads = (grid.ravel() for grid in np.meshgrid(RATIOS, SPREADS, indexing="ij"))
@@ -129,7 +125,7 @@ def _profiles(episode: "SessionEpisode", luck: Floats, places: Floats) -> Profil
     return old._replace(latency_s=old.advertised_latency_s / ratios[place], latency_spread=spreads[place], **kept)
 
 
-def _candidates(episode: "SessionEpisode", profiles: Profiles) -> tuple[Candidate, ...]:
+def _candidates(episode: Any, profiles: Profiles) -> tuple[Candidate, ...]:
     """The tools on offer with these profiles."""
     names = ("latency_spread", "reliability", "cold_start_s", "keep_alive_s", "quota")
     hidden = zip(profiles.latency_s.tolist(), *(getattr(profiles, name).tolist() for name in names), strict=True)
@@ -142,7 +138,7 @@ def _candidates(episode: "SessionEpisode", profiles: Profiles) -> tuple[Candidat
     )  # fmt: skip
 
 
-def _lives(episode: "SessionEpisode", luck: Floats) -> Floats:
+def _lives(episode: Any, luck: Floats) -> Floats:
     """Lives of facts: those in memory live on without memory from when they were last known to be right."""
     lives: Floats = -episode.session.rules.ttl_s * np.log1p(-luck)
     for fact, (found_s, of) in episode.memory.items():
@@ -150,7 +146,7 @@ def _lives(episode: "SessionEpisode", luck: Floats) -> Floats:
     return lives
 
 
-def _down(episode: "SessionEpisode", provider: int) -> float:
+def _down(episode: Any, provider: int) -> float:
     """The chance that a provider is down now, given when it was last seen up or down; it was up at the start."""
     rules, session = episode.session.rules, episode.session
     seen_s, was_down = 0.0, 0.0
@@ -158,5 +154,7 @@ def _down(episode: "SessionEpisode", provider: int) -> float:
         if call.finished_s >= 0.0 and call.k and int(session.provider[call.slot]) == provider and call.ready_s >= seen_s:
             seen_s, was_down = call.ready_s, float(call.status is Status.OUTAGE)
     falls, rises = 1.0 / rules.outage_every_s, 1.0 / rules.outage_lasts_s
-    share = falls / (falls + rises)
-    return share + (was_down - share) * exp(-(falls + rises) * (episode.now_s - seen_s))
+    share: float = falls / (falls + rises)
+    since_s: float = episode.now_s - seen_s
+    chance: float = share + (was_down - share) * exp(-(falls + rises) * since_s)
+    return chance

@@ -18,9 +18,9 @@ from costgym.simulators.errors import ConfigError, EpisodeOver, UnknownName
 pytest.importorskip("numba", reason="needs the extra `train`")
 
 from costgym.envs.native import MarketplaceVectorEnv
-from costgym.experiments.lab.selftest.lockstep import difference, run_views
 from costgym.simulators.batch.rng import most_threads
 from costgym.simulators.batch.state import LARGE, SMALL
+from tests.helpers.lockstep import difference, run_views
 
 SCENARIOS = ("marketplace", "storm", "faas", "marketplace-reliable", "marketplace-writes")
 ENFORCEMENTS = ("refuse", "terminate", "record")

@@ -22,8 +22,8 @@ from costgym.simulators.errors import ConfigError
 
 pytest.importorskip("numba", reason="needs the extra `train`")
 
-from costgym.experiments.lab.selftest.lockstep import CompiledOnes, run_views
 from costgym.simulators.batch.arguments import BoundArguments
+from tests.helpers.lockstep import CompiledOnes, run_views
 
 pytestmark = pytest.mark.native
 

@@ -17,8 +17,8 @@ from costgym.simulators.errors import CostGymError
 pytest.importorskip("numba", reason="needs the extra `train`")
 
 from costgym.envs.native import SessionVectorEnv
-from costgym.experiments.lab.selftest.lockstep import CompiledSessions, run_views, session_actions
 from tests.envs.vector.test_single import assert_same
+from tests.helpers.lockstep import CompiledSessions, run_views, session_actions
 
 pytestmark = pytest.mark.native
 

@@ -14,10 +14,10 @@ from gymnasium.vector import AutoresetMode
 
 import costgym
 from costgym.envs.native import MarketplaceVectorEnv
-from costgym.experiments.lab.selftest.lockstep import CompiledOnes, run_views
 from costgym.simulators.errors import ConfigError
 from costgym.simulators.forge.folder import WorldFolder
 from costgym.simulators.scenario import parse_scenario
+from tests.helpers.lockstep import CompiledOnes, run_views
 from tests.helpers.specifications import forged_worlds
 
 pytestmark = pytest.mark.native

@@ -15,8 +15,8 @@ pytest.importorskip("numba", reason="needs the extra `train`")
 
 from costgym.envs import wrappers as scalar
 from costgym.envs.vector import wrappers as vector
-from costgym.experiments.lab.selftest.lockstep import difference
 from costgym.simulators.errors import ConfigError
+from tests.helpers.lockstep import difference
 
 pytestmark = pytest.mark.native
 

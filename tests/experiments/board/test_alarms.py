@@ -8,7 +8,7 @@ import costgym
 from costgym.agents import make_agent
 from costgym.agents.seat import begin
 from costgym.envs.base import base_env
-from costgym.experiments.board.reruns.record import seed_of_text, world_seed_of_text
+from costgym.experiments.board.epochs.epoch import seed_of, world_seed_of
 from costgym.experiments.board.submissions.alarms import Signs, alarms, signs_of, total
 from costgym.experiments.play.episodes import play_many
 
@@ -72,7 +72,7 @@ def test_a_seated_agent_is_not_told_which_sample_it_plans_for() -> None:
     assert heard[0] == {name: value for name, value in info.items() if name != "sample"}
 
 
-def test_small_numbers_find_a_public_seed_from_the_agents_own_and_not_that_of_a_rerun() -> None:
+def test_small_numbers_find_a_public_seed_from_the_agents_own_and_not_that_of_an_epoch() -> None:
     env = costgym.make(TEXT, split="test")
     world = base_env(env)
 
@@ -85,6 +85,6 @@ def test_small_numbers_find_a_public_seed_from_the_agents_own_and_not_that_of_a_
 
     secret = "the same in every run of the tests"
     assert guess(1234) == {1234}  # nothing that is public can be hidden from an agent
-    assert guess(seed_of_text(secret)) == set()
-    seeds = [of(f"{secret} {number}") for number in range(200) for of in (seed_of_text, world_seed_of_text)]
+    assert guess(seed_of(secret)) == set()
+    seeds = [of(f"{secret} {number}") for number in range(200) for of in (seed_of, world_seed_of)]
     assert len(set(seeds)) == 400 and max(seeds).bit_length() == 60 and min(seeds) > 2**40

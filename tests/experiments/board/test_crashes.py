@@ -12,8 +12,10 @@ from rich.console import Console
 
 import costgym
 from costgym.agents import Agent, make_agent
+from costgym.experiments.board.epochs.playing import own_code
 from costgym.experiments.board.reruns import process_agent
-from costgym.experiments.board.reruns.rerun import rerun
+from costgym.experiments.board.reruns.process_agent import Limits
+from costgym.experiments.board.reruns.sandbox import NONE
 from costgym.experiments.board.submissions.submission import pack, validate
 from costgym.experiments.board.verify import verify
 from costgym.experiments.leaderboard import add, make_run_config, run
@@ -46,6 +48,14 @@ class Flaky(GreedyAgent):
         if self.kind == 4:
             raise RuntimeError("seen enough")
 
+class Broken:
+    name = "broken"
+    def begin(self, world, seed):
+        raise KeyError("no model")
+
+class Handled(GreedyAgent):
+    handles = (Broken(),)
+
 class Dies(GreedyAgent):
     def act(self, observation, info):
         os._exit(1)
@@ -66,6 +76,13 @@ def code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def board(*agents: str, **more: Any) -> Any:
     return make_run_config("btp", agents=list(agents), budgets="price=20", **{"episodes": 24, **more})
+
+
+def test_an_agent_whose_model_breaks_fails_alone(code: Path, tmp_path: Path) -> None:
+    rows = run(board("own.py:Handled", "own.py:Steady", episodes=2), tmp_path / "board").document["rows"]
+    lines = [json.loads(line) for line in (tmp_path / "board" / "episodes.jsonl").read_text().splitlines()]
+    assert [line.get("crash", "") for line in lines] == ["KeyError: 'no model'"] * 2 + [""] * 2
+    assert {row["agent"]: row["episodes"] for row in rows} == {"own.py:Handled": 2, "own.py:Steady": 2}
 
 
 def test_a_crash_fails_its_episode_and_the_run_goes_on(code: Path, tmp_path: Path) -> None:
@@ -111,22 +128,18 @@ def test_a_board_without_a_crash_has_no_column_for_it(code: Path, tmp_path: Path
     assert "crash" not in next((tmp_path / "board" / "trajectories").rglob("*.jsonl")).read_text()
 
 
-def test_a_rerun_plays_on_after_crashes_and_starts_lost_processes_again(
-    code: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_row_of_own_code_is_played_on_after_crashes_and_lost_processes_are_started_again(
+    code: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(process_agent, "STARTS", 3)
-    secret = tmp_path / "secret.txt"
-    secret.write_text("the same in every run of the tests\n")
-    packed = run(board("own.py:Flaky", "own.py:Steady", episodes=10), tmp_path / "board").folder
-    packed = pack(packed, tmp_path / "packed", "A", "a@example.org")
+    config = board("own.py:Flaky", "own.py:Steady", seed=2)
     (code / "own.py").write_text(OWN.replace("class Steady(GreedyAgent):\n    pass", "Steady = Dies"))
-    rerun(packed, secret, tmp_path / "again", code=code, worlds=1)
-    rows = {row["agent"]: row for row in json.loads((tmp_path / "again" / "leaderboard.json").read_text())["rows"]}
-    assert 0 < rows["own.py:Flaky"]["crashed_episodes"] < 10
-    dead = rows["own.py:Steady"]
-    assert dead["crashed_episodes"] == 10 and dead["pass_rate"] == 0
-    assert dead["crash_reasons"]["its process was lost 3 times and is not started again"] == 7
-    assert verify(tmp_path / "again").verified
+    first, second = config.rows()
+    flaky = [output.result for output in own_code(config, first, code, NONE, Limits())]
+    assert len(flaky) == 24 and 0 < sum(bool(result.crash) for result in flaky) < 24
+    monkeypatch.setattr(process_agent, "STARTS", 3)
+    dead = [output.result for output in own_code(config, second, code, NONE, Limits())]
+    assert len(dead) == 24 and all(result.crash and not result.strict for result in dead)
+    assert sum(result.crash == "its process was lost 3 times and is not started again" for result in dead) == 21
 
 
 class Ours(Agent):

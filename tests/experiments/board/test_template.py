@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -13,7 +12,6 @@ from typing import Any
 import pytest
 import yaml
 
-from costgym.experiments.board.reruns.sandbox import why_not
 from costgym.experiments.board.run_config import make_run_config
 from costgym.experiments.board.submissions.submission import pack
 from costgym.experiments.leaderboard import run
@@ -44,21 +42,6 @@ def test_the_site_is_published_from_the_main_branch_whether_an_entry_was_refused
     ]
 
 
-def rerun_lines() -> str:
-    steps = yaml.safe_load((TEMPLATE / ".github/workflows/rerun.yml").read_text())["jobs"]["judge"]["steps"]
-    [found] = [step["run"] for step in steps if step.get("name") == "Run the entries again"]
-    return str(found)
-
-
-def test_the_job_that_runs_agents_can_write_nothing_and_the_one_that_answers_runs_no_code_of_theirs() -> None:
-    document = yaml.safe_load((TEMPLATE / ".github/workflows/rerun.yml").read_text())
-    judge, answer = document["jobs"]["judge"], document["jobs"]["answer"]
-    assert document["permissions"] == {"contents": "read"} and "permissions" not in judge
-    assert judge["if"] == "github.event.label.name == 'rerun'"
-    assert answer["permissions"] == {"pull-requests": "write"} and "checkout" not in str(answer)
-    assert "${{" not in rerun_lines()  # nothing of the pull request is pasted into a shell
-
-
 class Repository:
     """A copy of the template with a leaderboard, in which the workflow's lines are run."""
 
@@ -83,7 +66,7 @@ class Repository:
     def play(self, base: str = "") -> list[int]:
         self.summary.write_text("")
         self.output.write_text("")
-        if base and (self.place / "site").exists():  # the workflow begins with a checkout
+        if base and (self.place / "board/episodes").exists():  # the workflow begins with a checkout
             self.git("checkout", "-q", base, "--", "board")
             self.git("clean", "-fdq", "board")
         bash = ["bash", "-e", "-o", "pipefail", "-c"]
@@ -112,12 +95,12 @@ def test_the_workflow_says_yes_to_an_honest_submission_and_no_to_a_forged_one(re
     shutil.copytree(repository.place / "submissions/honest", forged)
     record = next(forged.rglob("*.jsonl"))
     record.write_text(record.read_text().replace('"share":0.0', '"share":1.0').replace('"price":', '"price":1', 1))
-    shutil.rmtree(repository.place / "site")
+    shutil.rmtree(repository.place / "board/episodes")
     assert repository.play() == [0, 0, 0]
     said = repository.summary.read_text()
     assert "**no**: submissions/forged/" in said and "**yes**: submissions/honest/" in said
     assert repository.output.read_text() == "refused=1\n"
-    assert (repository.place / "site/index.html").is_file()
+    assert (repository.place / "board/episodes/index.html").is_file()
 
 
 @pytest.mark.slow
@@ -151,27 +134,7 @@ def test_a_pull_request_displaces_neither_an_entry_nor_the_leaderboard(repositor
     assert repository.play(base) == [0, 0, 0]
     assert "**no**: submissions/standing/: removes an entry that stands" in repository.summary.read_text()
     assert repository.output.read_text() == "refused=1\n"
-    (place / "verdicts").mkdir()
-    (place / "verdicts/standing.verdict.json").write_text("{}")
+    (place / "epochs").mkdir()
+    (place / "epochs/chain.jsonl").write_text("{}")
     assert repository.play(base) == [0, 0, 0]
-    assert "**no**: verdicts/: changes what only" in repository.summary.read_text()
-
-
-@pytest.mark.slow
-@needs_bash
-@pytest.mark.skipif(bool(why_not()), reason=f"no sandbox here: {why_not()}")
-def test_the_workflow_runs_a_labelled_entry_again_and_answers_in_words(repository: Repository) -> None:
-    place = repository.place
-    theirs = run(make_run_config(agents=["cheapest"], **TERMS), repository.folder / "theirs").folder
-    pack(theirs, place / ".theirs/submissions/honest", "Honest", "a@example.org")
-    forged = Path(shutil.copytree(place / ".theirs/submissions/honest", place / ".theirs/submissions/forged"))
-    (forged / "manifest.json").write_text("[" * 100_000)
-    (place / ".theirs/submissions/forged.verdict.json").write_text("{}")
-    given = {**repository.environment, "SECRET": "s" * 40}
-    bash = ["bash", "-e", "-o", "pipefail", "-c", rerun_lines()]
-    assert subprocess.run(bash, cwd=place, env=given, check=False).returncode == 0
-    said = (place / "verdict.md").read_text().splitlines()
-    assert said[0].startswith("forged: refused: manifest.json: is not valid JSON") and "honest: accepted: 1 rows" in said[1]
-    assert sorted(path.name for path in (place / "verdicts").glob("*.json")) == ["forged.verdict.json", "honest.verdict.json"]
-    assert json.loads((place / "verdicts/forged.verdict.json").read_text())["accepted"] is False
-    assert (place / "board/submissions/Honest/rerun/rerun.json").is_file() and (place / "site/index.html").is_file()
+    assert "**no**: epochs/: changes what only" in repository.summary.read_text()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,15 +9,13 @@ from hypothesis import strategies as st
 
 pytest.importorskip("numba", reason="needs the extra `train`")
 
-from costgym.experiments.lab.selftest.lockstep import CANCEL, FINISH, WAIT, play
 from costgym.simulators.batch.rng import next_draw, stream_words, uniforms
 from costgym.simulators.batch.state import Batch
-from costgym.simulators.calls import WorldEvent
 from costgym.simulators.draws import DrawSource
 from costgym.simulators.errors import EpisodeOver
-from costgym.simulators.failures import PRESETS, Bursts, FailureModel
+from costgym.simulators.failures import Bursts, FailureModel
 from costgym.simulators.ledger import Budget
-from costgym.simulators.pricing import FaasPricing
+from tests.helpers.lockstep import FINISH, WAIT, play
 from tests.helpers.worlds import BROKEN, small_world, tool
 
 pytestmark = pytest.mark.native
@@ -88,72 +84,3 @@ def test_failures_are_billed_the_same_in_the_batch() -> None:
     world = small_world(tool("a", reliability=0.0), failures=BROKEN, bill_failures=False, copies=4)
     met = play(world, [[0] * 4, [WAIT] * 4, [0] * 4, [FINISH] * 4], [1, 2, 3, 4], Budget(price=5), "terminate")
     assert met["32"] == 4
-
-
-# -- the property --------------------------------------------------------------------------------------------------------------
-
-TOOLS = st.builds(
-    dict,
-    fee=st.sampled_from([0.0, 0.1, 1.0, 3.7]),
-    latency_s=st.sampled_from([0.05, 0.5, 1.0, 7.3, 40.0]),
-    latency_spread=st.sampled_from([0.0, 0.4]),
-    latency_quantiles=st.sampled_from([(), (), (0.5, 2.0), (0.0, 0.9, 1.1, 30.0)]),
-    cold_start_s=st.sampled_from([0.0, 0.0, 0.3]),
-    keep_alive_s=st.sampled_from([0.5, 10.0]),
-    concurrency=st.sampled_from([0, 0, 1, 2]),
-    rate_limit=st.sampled_from([0, 0, 1, 3]),
-    window_s=st.sampled_from([0.1, 5.0]),
-    quota=st.sampled_from([0, 0, 2]),
-    gpu_cons_mb=st.sampled_from([0.0, 0.0, 600.0, 1000.5]),
-    reliability=st.sampled_from([0.0, 0.4, 0.9, 1.0]),
-    slip=st.sampled_from([None, None, 0.0, 0.3]),
-    persistence=st.sampled_from([None, None, 0.9]),
-)
-TIMES = st.sampled_from([0.0, 0.05, 0.5, 1.0, 2.5])
-NOTICES = st.one_of(
-    st.builds(WorldEvent, TIMES, st.just("price_change"), st.sampled_from([(0,), (0, 1)]), st.sampled_from([0.5, 3.0])),
-    st.builds(WorldEvent, TIMES, st.sampled_from(["ban", "unban"]), st.sampled_from([(0,), (1,), (0, 1)])),
-    st.builds(WorldEvent, TIMES, st.just("preference_change"), need=st.sampled_from([-1, 0, 1])),
-)
-
-
-@st.composite
-def worlds(draw: Any) -> Any:
-    profiles = draw(st.lists(TOOLS, min_size=2, max_size=5))
-    needs = [min(draw(st.integers(-1, 2)), index) for index in range(len(profiles))]
-    needs[:2] = [0, 1]
-    return small_world(
-        *(tool(f"t{index}", need, **profile) for index, (need, profile) in enumerate(zip(needs, profiles, strict=True))),
-        after={1: (0,)} if draw(st.booleans()) else {},
-        changeable=[0] if draw(st.booleans()) else [],
-        events=draw(st.lists(NOTICES, max_size=4)),
-        copies=2,
-        solvable=draw(st.booleans()),
-        failures=draw(st.sampled_from([PRESETS["reliable"], PRESETS["rapidapi-2023"], STORM, SHARED, QUIET])),
-        faas=draw(st.sampled_from([None, FaasPricing.opencatp(), FaasPricing.aws()])),
-        bill_failures=draw(st.booleans()),
-        bill_cold_start=draw(st.booleans()),
-        gpu_capacity_mb=draw(st.sampled_from([None, 1200.0])),
-        gateway_s=draw(st.sampled_from([0.05, 0.5])),
-    )
-
-
-@given(
-    world=worlds(),
-    seeds=st.lists(st.integers(0, 2**64 - 1), min_size=3, max_size=3),
-    actions=st.lists(
-        st.lists(
-            st.sampled_from([0, 0, 1, 1, 2, 3, 4, 7, -1, WAIT, WAIT, WAIT, FINISH, CANCEL, CANCEL - 1]), min_size=3, max_size=3
-        ),
-        max_size=40,
-    ),
-    price=st.sampled_from([None, 0.05, 4.0]),
-    seconds=st.sampled_from([None, 1.5, 12.0]),
-    calls=st.sampled_from([None, 3]),
-    enforcement=st.sampled_from(["refuse", "terminate", "record"]),
-)
-@settings(deadline=None, max_examples=200)
-def test_a_batch_equals_the_event_driven_world(
-    world: Any, seeds: list[int], actions: list[list[int]], price: Any, seconds: Any, calls: Any, enforcement: Any
-) -> None:
-    play(world, actions, seeds, Budget(price=price, seconds=seconds, calls=calls), enforcement)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -39,3 +42,21 @@ def test_a_kernel_cache_index_of_an_earlier_version_is_replaced(tmp_path: Path) 
     index.write_bytes(pickle.dumps(version, protocol=-1) + GONE)
     assert load(file).twice(4) == 8
     assert GONE not in index.read_bytes()
+
+
+INTERPRETED = """
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from costgym.envs.sessions.session import MarketplaceSessionEnv
+from costgym.envs.native import SessionVectorEnv
+from tests.helpers.lockstep import run_views, session_actions
+
+run_views(2, 25, 0, AutoresetMode.NEXT_STEP, scenario="marketplace-writes", max_steps=12)
+sessions = {"scalar_env": MarketplaceSessionEnv, "native_env": SessionVectorEnv, "choose": session_actions}
+run_views(2, 25, 0, AutoresetMode.NEXT_STEP, queries=5, tools=6, concurrent=True, **sessions)
+"""
+
+
+def test_kernels_play_as_plain_python_where_numba_compiles_nothing() -> None:
+    command = [sys.executable, "-W", "error::RuntimeWarning", "-c", INTERPRETED]
+    subprocess.run(command, env={**os.environ, "NUMBA_DISABLE_JIT": "1"}, check=True)

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from costgym.simulators.belief import Belief, cut_share
 from costgym.simulators.failures import FailureModel, state_chances
 from costgym.simulators.ledger import Budget
-from costgym.simulators.oracle.belief import Belief, cut_share
 from costgym.simulators.oracle.expected_optimum import ExpectedOptimumPolicy, Offer, admits, choose_call
 from costgym.simulators.status import Status
 from tests.helpers.worlds import Spec, small_world, tool

@@ -7,7 +7,6 @@ import pytest
 
 import costgym
 from costgym.simulators.failures import PRESETS
-from costgym.simulators.oracle.redraw import redraw
 from tests.helpers.worlds import small_world, state, tool
 
 TOOLS = tuple(tool(f"t{number}", reliability=0.5, latency_spread=0.5, advertised_success=0.8) for number in range(3))
@@ -29,7 +28,7 @@ def test_a_redrawn_fork_keeps_the_past_and_draws_another_future() -> None:
     different = set()
     for seed in range(30):
         fork = start.fork()
-        redraw(fork, seed)
+        fork.redraw(seed)
         assert {**state(fork), "log": before["log"]} == before
         different.add(tuple(futures(fork)))
     assert len(different) > 20
@@ -42,8 +41,8 @@ def test_the_same_seed_draws_the_same_future_and_a_fork_of_the_fork_has_it_too()
     start = episode(3)
     start.call(0)
     first, second = start.fork(), start.fork()
-    redraw(first, 7)
-    redraw(second, 7)
+    first.redraw(7)
+    second.redraw(7)
     first.call(1)
     second.call(1)
     again = first.fork()
@@ -59,7 +58,7 @@ def test_redrawn_futures_follow_the_belief_and_not_the_hidden_reliability() -> N
         found = []
         for seed in range(400):
             fork = start.fork()
-            redraw(fork, seed)
+            fork.redraw(seed)
             found.append(fork.call(0).status.label == "ok")
         shares.append(np.mean(found))
     assert shares[0] == pytest.approx(shares[1], abs=0.08)

@@ -15,7 +15,6 @@ from costgym.simulators.ledger import Budget
 from costgym.simulators.sessions.draw import Session, draw_session
 from costgym.simulators.sessions.episode import SessionEpisode, session_world
 from costgym.simulators.sessions.informed import limits, odds, spending, value_bound
-from costgym.simulators.sessions.redraw import redraw_session
 from costgym.simulators.sessions.rules import FAILURES, SessionRules
 from costgym.simulators.status import Status
 from tests.helpers.worlds import state
@@ -137,7 +136,7 @@ def test_regimes_and_luck_do_not_depend_on_what_was_called() -> None:
         first.skip()
     while second.query < 10:
         second.skip()
-    assert [chain.state for chain in first._chains] == [chain.state for chain in second._chains]  # type: ignore[union-attr]
+    assert [tool.chain for tool in first.tools] == [tool.chain for tool in second.tools]  # type: ignore[union-attr]
     assert first.factors == second.factors
 
 
@@ -221,7 +220,7 @@ def test_the_bound_is_all_that_is_worth_it_without_limits_and_nothing_without_mo
 
 def redrawn(episode: SessionEpisode, seed: int) -> SessionEpisode:
     fork = episode.fork()
-    redraw_session(fork, seed)
+    fork.redraw(seed)
     return fork
 
 
@@ -286,7 +285,7 @@ def test_a_redrawn_session_tells_nothing_that_is_hidden(skipped: int) -> None:
         for episode in (first, second):
             while episode.query < skipped:
                 episode.skip()
-            redraw_session(episode, seed)
+            episode.redraw(seed)
         one, two = first.session, second.session
         later = slice(skipped, None)
         for name in ("capability", "fact", "value", "factors", "states", "lives_s"):

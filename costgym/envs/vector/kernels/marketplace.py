@@ -14,7 +14,6 @@ from costgym.simulators.batch.memory import copy_row, lowest_bit, prefetch, pref
 from costgym.simulators.batch.rng import compiled, inlined, internal, log, next_draw, prange, row, threaded
 from costgym.simulators.batch.state import EPISODE
 from costgym.simulators.batch.tables import PRICE_CHANGE, SLOT
-from costgym.simulators.batch.writes import due, figures, is_due
 from costgym.simulators.status import LOOKS_OK, Status
 
 CHANGING = 11  # the first of the columns of `tools` that change call by call; the price changes with events only
@@ -25,7 +24,7 @@ _UNSEEN_NEED, _ANY_NEED = np.uint8(1 << 6), np.uint8(255)
 """Bits of `View.serves`: a need that observations do not show; the highest stands for no need."""
 _ZERO, _WHOLE, _QUARTER = np.float32(0.0), np.float32(1.0), np.float32(0.25)
 _CODE = 64
-_LOOKS_OK = sum(1 << int(status) for status in LOOKS_OK if status is not Status.EMPTY)
+_LOOKS_OK = np.int64(sum(1 << int(status) for status in LOOKS_OK if status is not Status.EMPTY))
 _ONE = np.uint64(1)
 ALL, START = -2, -3  # values in place of a row of `tools` to rewrite: all rows; all rows, with the values of the start
 _NONE = -1
@@ -243,7 +242,7 @@ def _act(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, actio
     elif 0 <= action < min(tables.slot_count[e.task], width):
         slot = np.int64(view.slots[e.task, action])
         useful = (view.serves[e.task, action] & _wanted(view, e)) != 0
-        if useful or (rules.writes and is_due(tables, state, i, slot, due(tables, state, i))):
+        if useful or (rules.writes and world.is_due(tables, state, i, slot, world.due(tables, state, i))):
             refusal = world.submit(tables, rules, state, i, slot)
         else:  # it can bring nothing; bans and limits are the gateway's to tell
             world.refuse(tables, rules, state, i)
@@ -407,11 +406,11 @@ def _show_writes(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: in
         out.effects[i, need, 1] = min(_WHOLE, _QUARTER * np.float32(record.seen)) if shown else _ZERO
         out.effects[i, need, 2] = _WHOLE if shown and record.perhaps else _ZERO
     written = out.written
-    written[0, i], written[1, i], written[2, i], written[3, i] = figures(tables, state, i)
-    needs_due = due(tables, state, i)
+    written[0, i], written[1, i], written[2, i], written[3, i] = world.figures(tables, state, i)
+    needs_due = world.due(tables, state, i)
     if view.useful and (needs_due[0] | needs_due[1]) != 0:
         spent, limit = world.spent_and_limit(rules, e)
         for row in range(min(np.int64(tables.slot_count[task]), state.slots.shape[1])):
-            if is_due(tables, state, i, np.int64(view.slots[task, row]), needs_due):
+            if world.is_due(tables, state, i, np.int64(view.slots[task, row]), needs_due):
                 covered = spent + view.dues[task, np.int64(e.epoch), row] <= limit
                 out.mask[i, row] = view.mask[task, np.int64(e.epoch), row] & covered

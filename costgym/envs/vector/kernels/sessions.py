@@ -14,7 +14,7 @@ from costgym.simulators import draws
 from costgym.simulators.batch import kernels as world
 from costgym.simulators.batch import sessions as play
 from costgym.simulators.batch.arguments import bound_arguments
-from costgym.simulators.batch.memory import clear_row, copy_row
+from costgym.simulators.batch.memory import clear_row, copy_row, record_type
 from costgym.simulators.batch.rng import compiled, inlined, internal, log, next_draw, prange, threaded
 from costgym.simulators.batch.sessions import Sessions
 from costgym.simulators.sessions.rules import VALUES
@@ -22,16 +22,15 @@ from costgym.simulators.status import LOOKS_OK, Status
 
 __all__ = ["SEEN", "Out", "Starts", "View", "play_one", "reset_where", "step_part", "step_parts"]
 
-SEEN = np.dtype(
-    [(name, np.float64) for name in ("recent", "called_s")] + [(name, np.int32) for name in ("ended", "right", "failures")],
-    align=True,
+SEEN = record_type(
+    [(name, np.float64) for name in ("recent", "called_s")] + [(name, np.int32) for name in ("ended", "right", "failures")]
 )
 """An agent's counts for a tool: the weighted share of calls that worked, the time at which the last one ended, the number that
 ended and that worked, and the number that failed since."""
 _PRICE, _QUOTA, _SERVES = STATIC.index("price"), STATIC.index("quota_left"), STATIC.index("serves")
 _KINDS = len(STATIC)
 _HIGH, _OK, _OUTAGE = float(VALUES[1]), int(Status.OK), int(Status.OUTAGE)
-_LOOKS_OK = sum(1 << int(status) for status in LOOKS_OK if status is not Status.EMPTY)
+_LOOKS_OK = np.int64(sum(1 << int(status) for status in LOOKS_OK if status is not Status.EMPTY))
 _CLOCK = draws.log(1.0 + 10_000.0)
 _WHOLE, _NONE = np.float32(1.0), np.float32(0.0)
 
@@ -166,9 +165,9 @@ def _act(tables: Any, rules: Any, state: Any, view: Any, i: int, action: Any) ->
     e.steps += 1
     width, query = state.slots.shape[1], sessions.lanes[i].query
     if action == width + 1:
-        play.next_query(tables, rules, state, sessions, i, False)
+        world.end_query(tables, rules, state, sessions, i, False)
     elif action == width and play.remembers(sessions, i):
-        play.recall(tables, rules, state, sessions, i)
+        world.recall(tables, rules, state, sessions, i)
     elif action < width and sessions.offers[i, action] < 0:
         play.pause(tables, rules, state, sessions, i, rules.gateway_s)
         e.status = world.UNKNOWN_TOOL
@@ -203,7 +202,7 @@ def _act(tables: Any, rules: Any, state: Any, view: Any, i: int, action: Any) ->
 @inlined
 def _soon(state: Any, i: int) -> bool:
     """Return whether a call ends within a pause."""
-    return world._next_at(state, i) <= state.episodes[i].now + PAUSE_S
+    return world.end_at(state, i) <= state.episodes[i].now + PAUSE_S
 
 
 @inlined

@@ -4,11 +4,13 @@ import contextlib
 import ctypes
 import io
 import json
+import math
 import os
 import pickle
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,7 +23,6 @@ from costgym.agents.models.simulated import SIMULATED, is_simulated
 from costgym.agents.registry import make_agent, make_model
 from costgym.agents.world_side import LanguageModelHandle, ModelHandle, model_of
 from costgym.envs.actions import FINISH, MAX_SECONDS, MAX_TOKENS_REPORTED, read_usage
-from costgym.experiments.board.reruns.configuration import PLANS
 from costgym.experiments.board.reruns.requests import answers, read_request
 from costgym.experiments.board.reruns.sandbox import BUBBLEWRAP, NONE, Place, confined
 from costgym.experiments.board.reruns.wire import MAX_ANSWER_BYTES, Patience, receive, send
@@ -37,10 +38,11 @@ class Meter:
     """The tokens and the time of the replies that an agent's models gave in an episode, less what its actions have paid for.
 
     An action pays for all that was used, and for more if it reports more, which counts for later ones. How much of a prompt
-    came from a cache and how long a model took is known here alone: what an action says of either is dropped."""
+    came from a cache or went into it, how much of a reply was thought and how long it took is known here alone: what an action
+    says of these is dropped."""
 
     def __init__(self) -> None:
-        self.requests = self._read = self._written = self._cached = 0
+        self.requests = self._read = self._written = self._cached = self._stored = self._thought = 0
         self._seconds: float | None = None
 
     def add(self, reply: Reply) -> None:
@@ -48,6 +50,8 @@ class Meter:
         self._read += reply.usage.input_tokens
         self._written += reply.usage.output_tokens
         self._cached += reply.usage.cached_tokens
+        self._stored += reply.usage.cache_write_tokens
+        self._thought += reply.usage.reasoning_tokens
         if reply.usage.seconds is not None:
             self._seconds = (self._seconds or 0.0) + reply.usage.seconds
 
@@ -70,11 +74,39 @@ class Meter:
     def _paid(self, reported: Usage) -> Usage:
         owed = (min(MAX_TOKENS_REPORTED, max(0, tokens)) for tokens in (self._read, self._written))
         read, written = map(max, owed, (reported.input_tokens, reported.output_tokens))
-        paid = Usage(read, written, min(self._cached, read), None if self._seconds is None else min(MAX_SECONDS, self._seconds))
+        seconds = None if self._seconds is None else min(MAX_SECONDS, self._seconds)
+        cached = min(self._cached, read)
+        paid = Usage(read, written, cached, seconds, min(self._stored, read - cached), min(self._thought, written))
         self._read -= read
         self._written -= written
-        self._cached, self._seconds = 0, None
+        self._cached, self._stored, self._thought, self._seconds = 0, 0, 0, None
         return paid
+
+
+class Limits:
+    """What an entry may take of its judge, over all of its episodes; what goes beyond is the agent's crash.
+
+    Args:
+        minutes: for all of its episodes.
+        outages: how many episodes may be put back, because the judge's own requests to its model failed too.
+        size: bytes of its record.
+    """
+
+    def __init__(self, minutes: float = math.inf, outages: int = 1_000_000, size: int = 4 * 2**30) -> None:
+        self.minutes, self.outages, self.size = minutes, outages, size
+        self.begun = False  # an agent of the entry has been made, so that what fails from now on is its failure
+        self._deadline = time.monotonic() + 60.0 * minutes
+
+    @property
+    def seconds_left(self) -> float:
+        return self._deadline - time.monotonic()
+
+    @property
+    def exceeded(self) -> str:
+        """Which is used up; "" where none is."""
+        if self.size < 0:
+            return "its episodes before fill all that a record may hold"
+        return f"its entry was not judged within {self.minutes:g} minutes" if self.seconds_left <= 0 else ""
 
 
 LONG = 100
@@ -118,8 +150,9 @@ class ProcessAgent(Agent):
         btp: dict[str, Any] | None = None,
         sandbox: str = NONE,
         model: str = SIMULATED,
+        limits: Limits | None = None,
     ) -> None:
-        self.env_id = env_id
+        self.env_id, self.limits = env_id, limits or Limits()
         real = None if is_simulated(model) or is_custom(name) else make_model(model)
         own = self._models_of(name, env_id, model, real)
         self.handles = own if real is None else (LanguageModelHandle(real), *own)
@@ -149,10 +182,11 @@ class ProcessAgent(Agent):
         if not is_custom(name):
             return make_agent(name, env_id, model=real or SIMULATED).handles
         # simulated, it reads tool worlds
-        return () if track_of(env_id) == PLANS else (LanguageModelHandle(make_model(model)),)
+        return () if track_of(env_id) == "plans" else (LanguageModelHandle(make_model(model)),)
 
     def _start(self) -> dict[str, Any]:
         """Start the process; returns what the agent says of itself."""
+        self._check_limits()
         if self._starts == STARTS:
             raise AgentCrash(f"its process was lost {STARTS} times and is not started again")
         self._starts += 1
@@ -180,7 +214,12 @@ class ProcessAgent(Agent):
         self._lost = False
         return about
 
+    def _check_limits(self) -> None:
+        if exceeded := self.limits.exceeded:
+            raise AgentCrash(exceeded)
+
     def reset(self, seat: Any, observation: Any, info: dict[str, Any], seed: int) -> None:
+        self._check_limits()
         if self._lost:
             self._end()
             self._start()
@@ -247,8 +286,10 @@ class ProcessAgent(Agent):
     def _hear(self) -> dict[str, Any]:
         lost, self._lost = self._lost, True
         try:
-            document = json.loads(receive(Patience(self._in, REPLY_S), MAX_ANSWER_BYTES).decode("utf-8", "surrogatepass"))
+            pipe = Patience(self._in, min(REPLY_S, self.limits.seconds_left))
+            document = json.loads(receive(pipe, MAX_ANSWER_BYTES).decode("utf-8", "surrogatepass"))
         except TimeoutError as error:
+            self._check_limits()
             raise AgentCrash(f"its process did not send a complete answer within {REPLY_S:g} s") from error
         except (EOFError, ValueError, OSError, RecursionError) as error:
             raise AgentCrash(f"its process has ended or sent an invalid answer ({error})") from error
@@ -283,8 +324,7 @@ class ProcessAgent(Agent):
             raise AgentCrash(f"its process asked what no model can answer ({type(error).__name__}: {error})") from error
         raise AgentCrash(f"its process asked for {what!r:.80}")
 
-    @staticmethod
-    def _complete(model: Any, arguments: list[Any]) -> Reply:
+    def _complete(self, model: Any, arguments: list[Any]) -> Reply:
         """A model's reply. Where the model fails, but answers a request of the judge's own, it was the request that it failed
         on, and so the agent; else the back-end is broken, and the episode is played again."""
         request = read_request(arguments)
@@ -294,6 +334,8 @@ class ProcessAgent(Agent):
             if answers(model):
                 said = URL.sub("", str(error))  # results name no server
                 raise AgentCrash(f"its request broke a model that answers others ({said})") from error
+            if self.limits.outages <= 0:
+                raise AgentCrash("the judge's model failed in more of its episodes than may be put back") from error
             raise
         return reply
 

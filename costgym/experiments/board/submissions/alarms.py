@@ -15,7 +15,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from costgym.envs.actions import read_action
-from costgym.experiments.board.conditions import grouped
+from costgym.experiments.board.conditions import condition_key, grouped
+from costgym.experiments.board.tracks import track_of
 from costgym.experiments.play.results import EpisodeResult
 from costgym.simulators.episode import Episode
 from costgym.simulators.grading import states
@@ -26,7 +27,7 @@ _UNDECIDED = frozenset({Status.OUTAGE, Status.RATE_LIMITED, Status.QUOTA_EXCEEDE
 RARE_Z = 3.5
 """Standard errors at which luck raises an alarm: by chance fewer than one honest row in 1,000 has them.
 
-One in 4,300 of a normal distribution; `benchmarks/hostile/honest_entries.py` counts them.
+One in 4,300 of a normal distribution; `benchmarks/hostile/epochs.py` counts alarms among honest entries.
 """
 MIN_TASKS = 20  # fewest tasks for which a row is set beside the informed policy
 MIN_CALLS = 50  # smallest number of first calls for which a row's luck is judged
@@ -69,6 +70,16 @@ class Played(NamedTuple):
 
     result: EpisodeResult
     signs: Signs = Signs()
+
+
+def by_row(played: Iterable[Played]) -> dict[tuple[str, str], list[Played]]:
+    """Sort episodes by their row: the agent, and its condition with the track."""
+
+    def key(one: Played) -> tuple[str, str]:
+        result = one.result
+        return result.agent, condition_key(result.budget, result.settings, track_of(result.env, result.settings))
+
+    return grouped(played, key)
 
 
 class Foresight(NamedTuple):

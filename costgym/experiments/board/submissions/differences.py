@@ -8,7 +8,7 @@ from typing import Any
 
 from costgym.experiments.board.conditions import row_key
 from costgym.experiments.board.rows import BY_EPISODE
-from costgym.experiments.board.submissions.manifest import MANIFEST, MAX_PROBLEMS, VERDICT, Submission
+from costgym.experiments.board.submissions.manifest import MANIFEST, MAX_PROBLEMS, Submission
 from costgym.experiments.play.results import EpisodeResult
 from costgym.experiments.play.trajectories.verify import NOT_AS_WRITTEN, TAIL
 from costgym.simulators.errors import DataError
@@ -38,11 +38,9 @@ def unexpected_files(place: Path, known: Iterable[str], below: str = "") -> list
     found = (path for path in sorted((place / below).rglob("*")) if path.is_symlink() or not path.is_dir())
     relative = (path.relative_to(place).as_posix() for path in found)
     return [
-        f"{path}: has the name of a verdict, which a leaderboard's queue never writes here; remove it"
-        if path.endswith(VERDICT)
-        else f"{path}: is unexpected: no command writes it here; remove it"
+        f"{path}: is unexpected: no command writes it here; remove it"
         for path in relative
-        if path.endswith(VERDICT) or (path not in known and not path.startswith(folders) and not _is_draft(path, names))
+        if path not in known and not path.startswith(folders) and not _is_draft(path, names)
     ]
 
 

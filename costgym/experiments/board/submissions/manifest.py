@@ -41,7 +41,7 @@ class About(Settings):
 FORMAT = "costgym.submission/3"
 MANIFEST = "manifest.json"
 CODE = "code"  # folder of the agents' own files in a submission; they are run in a sandbox, and kept nowhere else
-VERDICT = ".verdict.json"  # how the names of verdicts end, which only whoever keeps a queue writes
+SIGNATURE = "entry.sig"  # by the key of whoever hands it in, for one epoch
 RECORDED = Path(str(files(__package__ or "costgym.experiments.board.submissions"))) / "recorded"  # entries that ship
 MAX_MANIFEST_BYTES = 8 * 2**20
 MAX_PROBLEMS = 20  # listed per file
@@ -137,6 +137,11 @@ def is_shipped(manifest: Submission) -> bool:
     """Whether the submission is one that came with the package, byte for byte: the manifest holds its files' digests."""
     place = RECORDED / manifest.name / MANIFEST
     return place.is_file() and place.read_text(encoding="utf-8") == manifest_text(manifest)
+
+
+def name_key(name: str) -> str:
+    """What is the same in names that nobody tells apart who reads them: letters whatever their case, words but not spaces."""
+    return " ".join(name.split()).casefold()
 
 
 def check_files(manifest: Submission) -> list[str]:

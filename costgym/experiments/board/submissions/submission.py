@@ -13,21 +13,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from pydantic import ValidationError
 
 from costgym.experiments.board.board import SUBMISSIONS, Addition, PageMaker, publish
 from costgym.experiments.board.judged import without_verdicts
-from costgym.experiments.board.reruns.comparison import RERUN, SHARES
-from costgym.experiments.board.reruns.configuration import WORLDS
-from costgym.experiments.board.reruns.equivalence import WORLD_SD, tasks_needed, too_few
-from costgym.experiments.board.reruns.record import OUTCOMES, RECORD
-from costgym.experiments.board.reruns.references import Informed, informed_of
 from costgym.experiments.board.rows import BY_EPISODE
 from costgym.experiments.board.run_config import RowConfig, RunConfig, copied_run, read_run_config, world_of
-from costgym.experiments.board.run_log import EPISODES, FOLDER, read_episodes, trajectory_path
+from costgym.experiments.board.run_log import EPISODES, read_episodes, trajectory_path
 from costgym.experiments.board.store.runs import as_written, read_ended
 from costgym.experiments.board.submissions.differences import unexpected_files
+from costgym.experiments.board.submissions.informed import Informed, informed_of
 from costgym.experiments.board.submissions.manifest import (
     CODE,
     FORMAT,
@@ -35,13 +30,13 @@ from costgym.experiments.board.submissions.manifest import (
     RECORDED,
     Submission,
     manifest_text,
+    name_key,
     read_manifest,
     texts_of,
 )
 from costgym.experiments.board.submissions.replay import Voids, digest_of, void_episodes
 from costgym.experiments.board.submissions.validation import (
     SubmissionVerdict,
-    check_rerun,
     is_privileged,
     rows_on_board,
     validate,
@@ -123,29 +118,6 @@ def _pack(source: Path, out: Path, agents: Sequence[str] | None, code: Path | No
     return out
 
 
-def unconfirmable(run: str | Path, packed: str | Path) -> list[str]:
-    """Say in which tracks of a run a rerun of the packed submission can confirm no claim, because the tasks are too few, and
-    how many are needed."""
-    manifest, _ = read_manifest(Path(packed))
-    if manifest is None:  # too long to be read
-        return []
-    handed_in = {(file.track, file.agent) for file in manifest.files}
-    found: dict[str, str] = {}
-    for row in read_ended(Path(run))["rows"]:
-        track = row.get("track", "")
-        if (track, row["agent"]) not in handed_in or "submission" in row:
-            continue
-        about = manifest.run.track(track)
-        by_task: dict[int, list[float]] = {}
-        for episode, value in enumerate(row[BY_EPISODE][about.ranked_by]):
-            if value not in ("-", None):
-                by_task.setdefault(episode // about.seeds, []).append(float(value))
-        differ = float(np.var([np.mean(values) for values in by_task.values()]))
-        needed = tasks_needed(differ, WORLD_SD.get(track, 0.0), WORLDS, about.ranked_by in SHARES)
-        found.setdefault(track, too_few(len(by_task), needed, "at most"))
-    return [f"{track}: {few}" for track, few in found.items() if few]
-
-
 def _expect_whole(path: Path, row: RowConfig, void: Voids) -> None:
     """Refuse a file that is not the record of a row's episodes, before it is replayed by whoever gets it."""
     header, episodes = read_trajectories(path)
@@ -168,21 +140,19 @@ def add(
     data: str | None = None,
     progress: Callable[[int, int], None] | None = None,
     engine: Engine | None = None,
-    rerun: str | Path | None = None,
     pages: PageMaker | None = None,
 ) -> list[dict[str, Any]]:
     """Verify a submission by replay and add its entries to an ended leaderboard run; returns the added rows.
 
     Their figures are those that replay derived in the leaderboard's own world, read from `data` where it lies elsewhere now and
-    never from the submitter's folder; with the folder of a `rerun`, rows whose agents agreed are verified by it. The submission
-    is kept below the run's folder, so that anyone can check it again; one of the same name and contact is replaced. Files,
-    table and page change together or not at all. Raises ConfigError if a setting differs from the leaderboard's or the name is
-    somebody else's, DataError if the submission differs from replay.
+    never from the submitter's folder. The submission is kept below the run's folder, so that anyone can check it again; one of
+    the same name and contact is replaced. Files, table and page change together or not at all. Raises ConfigError if a setting
+    differs from the leaderboard's or the name is somebody else's, DataError if the submission differs from replay.
     """
     board = Path(leaderboard)
     with copied_run(board, ("run.json", "leaderboard.json")) as copy:
         read_ended(copy)
-    with addition_of(board, Path(submission), data, progress, engine, rerun) as added:
+    with addition_of(board, Path(submission), data, progress, engine) as added:
         put(board, [added], pages)
     return added.rows
 
@@ -194,15 +164,12 @@ def addition_of(
     data: str | None = None,
     progress: Callable[[int, int], None] | None = None,
     engine: Engine | None = None,
-    rerun: str | Path | None = None,
     informed: Informed | None = None,
 ) -> Iterator[Addition]:
     """Verify a private copy of a submission for a leaderboard run, and give what would be added to it; arguments and errors as
     in `add`, and `informed` as in `validation.validate`."""
-    with ExitStack() as copies:
-        entry = copies.enter_context(private_copy(source))
-        again = None if rerun is None else copies.enter_context(private_copy(Path(rerun)))
-        yield _verified(board, entry, data, progress, engine, again, informed)
+    with private_copy(source) as entry:
+        yield _verified(board, entry, data, progress, engine, informed)
 
 
 def _verified(
@@ -211,7 +178,6 @@ def _verified(
     data: str | None,
     progress: Callable[[int, int], None] | None,
     engine: Engine | None,
-    rerun: Path | None,
     informed: Informed | None,
 ) -> Addition:
     config = read_run_config(board)
@@ -225,21 +191,13 @@ def _verified(
     if not verdict.verified:
         more = f" (and {len(verdict.problems) - 3} more)" if len(verdict.problems) > 3 else ""
         raise DataError(source, "; ".join(verdict.problems[:3]) + more)
-    reran, wrong = ([], []) if rerun is None else check_rerun(rerun, verdict, config, data, engine)
-    if wrong:
-        raise DataError(rerun or source, "; ".join(wrong[:3]))
     results = [replace(result, agent=f"{result.agent} ({manifest.name})") for result in verdict.results]
 
     def fill(place: Path) -> None:
         _copy(source, manifest, place)
         (place / EPISODES).write_text("".join(f"{result.to_json()}\n" for result in results), encoding="utf-8")
-        if rerun is not None:
-            shutil.copytree(rerun / FOLDER, place / RERUN / FOLDER)
-            for name in (RECORD, OUTCOMES):
-                if (rerun / name).exists():
-                    shutil.copyfile(rerun / name, place / RERUN / name)
 
-    return Addition(manifest.name, manifest.contact, rows_on_board(manifest, verdict, reran), fill)
+    return Addition(manifest.name, manifest.contact, rows_on_board(manifest, verdict), fill)
 
 
 def put(board: Path, added: Sequence[Addition], pages: PageMaker | None) -> None:
@@ -252,11 +210,16 @@ def put(board: Path, added: Sequence[Addition], pages: PageMaker | None) -> None
 
 
 def check_name(board: Path, name: str, contact: str) -> None:
-    """Refuse a submission that would take the place of somebody else's; a contact may replace its own. Raises ConfigError if
-    the leaderboard has an entry of this name, of another contact or one that cannot be read."""
-    kept = board / SUBMISSIONS / name
-    if not kept.exists():
+    """Refuse a submission that would take the place of somebody else's, or look as if it did; a contact may replace its own.
+    Raises ConfigError if the leaderboard has an entry of this name, of another contact or one that cannot be read, or of a name
+    that differs in the case of letters or in spaces alone."""
+    folders = board / SUBMISSIONS
+    kept = next((path for path in sorted(folders.glob("*")) if name_key(path.name) == name_key(name)), None)
+    if kept is None:
         return
+    if kept.name != name:
+        problem = f"{name!r} differs from the entry {kept.name!r} on {board} in the case of letters or in spaces alone"
+        raise ConfigError("--add", f"{problem}; pack it under another --name, or under {kept.name!r} to replace that entry")
     theirs, _ = read_manifest(kept) if (kept / MANIFEST).is_file() else (None, [])
     if theirs is None or theirs.contact != contact:
         whose = f"an entry of {theirs.contact}" if theirs is not None else "an entry that cannot be read"

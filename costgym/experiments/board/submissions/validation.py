@@ -18,11 +18,6 @@ from costgym.envs.registration import class_of
 from costgym.experiments.board.board import ROWS, SUBMISSIONS, experience_text, summarise_run, with_submissions
 from costgym.experiments.board.conditions import condition_key, grouped, place_of, row_key
 from costgym.experiments.board.judged import VERDICTS
-from costgym.experiments.board.reruns.comparison import RERUN, RerunRow, by_row, compare
-from costgym.experiments.board.reruns.configuration import PLANS, pooled, rerun_config, without_world
-from costgym.experiments.board.reruns.record import OUTCOMES, RECORD, read_record
-from costgym.experiments.board.reruns.references import Informed, informed_of, play_informed
-from costgym.experiments.board.rows import track_files
 from costgym.experiments.board.run_config import (
     FORMAT,
     RowConfig,
@@ -32,8 +27,8 @@ from costgym.experiments.board.run_config import (
     read_run_config,
     world_of,
 )
-from costgym.experiments.board.run_log import EPISODES, FOLDER, trajectory_path
-from costgym.experiments.board.submissions.alarms import Foresight, Played, Signs, alarms, foresight_of
+from costgym.experiments.board.run_log import EPISODES, trajectory_path
+from costgym.experiments.board.submissions.alarms import Foresight, Played, Signs, alarms, by_row, foresight_of
 from costgym.experiments.board.submissions.alarms import total as total_of
 from costgym.experiments.board.submissions.differences import (
     check_rows,
@@ -42,7 +37,16 @@ from costgym.experiments.board.submissions.differences import (
     text_of,
     unexpected_files,
 )
-from costgym.experiments.board.submissions.manifest import CODE, MANIFEST, Submission, is_shipped, manifest_text, read_manifest
+from costgym.experiments.board.submissions.informed import Informed, informed_of, play_informed
+from costgym.experiments.board.submissions.manifest import (
+    CODE,
+    MANIFEST,
+    SIGNATURE,
+    Submission,
+    is_shipped,
+    manifest_text,
+    read_manifest,
+)
 from costgym.experiments.board.submissions.replay import RecordedRow, check_entries, void_episodes, voids_of_file
 from costgym.experiments.board.suites import ALL_VIEWS, SUITES
 from costgym.experiments.board.tracks import TRACKS, charges_tokens
@@ -59,8 +63,9 @@ REPLAYED = "replayed"
 """What `verified` says of a row whose every figure follows from recorded actions."""
 VOID = ("void_episodes", "void_reasons")
 Progress = Callable[[int, int], None]
-_OF_A_RUN = ("run.json", "leaderboard.json", "leaderboard.csv", VERDICTS, EPISODES, RECORD, OUTCOMES)
-_OF_A_SUBMISSION = (MANIFEST, ROWS, EPISODES, f"{RERUN}/{RECORD}", f"{RERUN}/{OUTCOMES}", f"{RERUN}/{FOLDER}/", f"{CODE}/")
+_PAGES = ("index.html", *(f"{name}.html" for name in TRACKS), "episodes/")  # made from the data, and never read
+_OF_A_RUN = ("run.json", "leaderboard.json", "leaderboard.csv", VERDICTS, EPISODES)
+_OF_A_SUBMISSION = (MANIFEST, SIGNATURE, ROWS, EPISODES, f"{CODE}/")
 """Files besides the trajectories. Those that a leaderboard adds to a submission are compared where it keeps them."""
 
 
@@ -160,7 +165,7 @@ def validate_copy(
         where = None if own is None else data or (own if board is not None else None)
         void = voids_of_file(place / file.path, row, run.seed, file.void, where)
         rows.append(RecordedRow(file.path, row, file.digest, where, void))
-    played, problems = _replay(place, run, rows, progress, engine)
+    played, problems = replay_rows(place, run, rows, progress, engine)
     results = [each.result for each in played]
     derived = [row for row in summarise_run(run, results)["rows"] if not row["missing_episodes"]]
     if not problems:
@@ -171,7 +176,7 @@ def validate_copy(
     signs = {key: total_of(each.signs for each in of_row) for key, of_row in by_row(played).items()}
     known = informed if board is not None and board.seed == run.seed else None
     foresight = {} if problems else _foresight(rows, run.seed, results, known)
-    keyed = zip(derived, _keys(run, derived), strict=True)
+    keyed = zip(derived, row_keys(run, derived), strict=True)
     rung = tuple(tuple(alarms(signs.get(key, Signs()), row["track"], foresight.get(key))) for row, key in keyed)
     return SubmissionVerdict(place, manifest, len(results), tuple(problems), tuple(derived), tuple(played), rung)
 
@@ -179,7 +184,7 @@ def validate_copy(
 def _foresight(
     rows: Sequence[RecordedRow], seed: int, results: Sequence[EpisodeResult], known: Informed | None
 ) -> dict[tuple[str, str], Foresight]:
-    """The rows beside the informed policy, which plays each condition once; by agent and condition, as `RerunRow.key`."""
+    """The rows beside the informed policy, which plays each condition once; by agent and condition, as `row_keys`."""
     by_place = grouped(results, place_of)
     informed: dict[str, Mapping[int, EpisodeResult]] = {}
     found = {}
@@ -220,7 +225,7 @@ def _check_run(place: Path, data: str | None, engine: Engine | None) -> Submissi
         RecordedRow(trajectory_path(row), row, None, None if row.track.data is None else data, void.get(row.key, {}))
         for row in config.rows()
     ]
-    played, wrong = _replay(place, config, rows, None, engine)
+    played, wrong = replay_rows(place, config, rows, None, engine)
     problems += wrong
     results = [each.result for each in played]
     verdicts = Verdicts.read(place / VERDICTS)
@@ -228,7 +233,7 @@ def _check_run(place: Path, data: str | None, engine: Engine | None) -> Submissi
     problems += compare_lines(place / EPISODES, results)
     submissions = sorted(path for path in place.glob(f"{SUBMISSIONS}/*") if not path.name.startswith("."))
     looked_at = (f"{SUBMISSIONS}/{kept.name}/" for kept in submissions)
-    problems += unexpected_files(place, {*(row.path for row in rows), *track_files(document).values(), *_OF_A_RUN, *looked_at})
+    problems += unexpected_files(place, {*(row.path for row in rows), *_PAGES, *_OF_A_RUN, *looked_at})
     submitted, informed = [], informed_of(config, results)
     for kept in submissions:
         found, wrong = _check_kept(kept, config, data, engine, informed)
@@ -242,19 +247,19 @@ def _check_run(place: Path, data: str | None, engine: Engine | None) -> Submissi
     return SubmissionVerdict(place, None, len(results), tuple(problems), tuple(document["rows"]), tuple(played))
 
 
-def rows_on_board(manifest: Submission, verdict: SubmissionVerdict, reran: Sequence[RerunRow] = ()) -> list[dict[str, Any]]:
+def rows_on_board(manifest: Submission, verdict: SubmissionVerdict) -> list[dict[str, Any]]:
     """The rows of a submission as the leaderboard shows them.
 
-    They say whose they are, that replay agrees, what a rerun of their agents found, and what alarms ring. In those that come
-    with the package, the tokens of a real model were counted by us, where it answered.
+    They say whose they are, that replay agrees, and what alarms ring. In those that come with the package, the tokens of a real
+    model were counted by us, where it answered.
     """
     by_us = manifest.run.model != SIMULATED and is_shipped(manifest)
     about = {"verified": REPLAYED, "submission": manifest.about()}
-    keys = _keys(manifest.run, verdict.rows)
+    keys = row_keys(manifest.run, verdict.rows)
     # whoever hands in says which episodes are void, so they count as failures
     counted = summarise_run(manifest.run, [result for result in verdict.results if not result.void])["rows"]
-    failing = dict(zip(_keys(manifest.run, counted), counted, strict=True))
-    rows = [
+    failing = dict(zip(row_keys(manifest.run, counted), counted, strict=True))
+    return [
         {
             **row,
             **({**failing[key], **{name: row[name] for name in VOID if name in row}} if row["void_episodes"] else {}),
@@ -266,59 +271,15 @@ def rows_on_board(manifest: Submission, verdict: SubmissionVerdict, reran: Seque
         }
         for row, rung, key in zip(verdict.rows, verdict.alarms, keys, strict=True)
     ]
-    by_key = {each.key: each for each in reran}
-    return [by_key[key].on_board(row) if key in by_key else row for row, key in zip(rows, keys, strict=True)]
 
 
-def check_rerun(
-    folder: Path, verdict: SubmissionVerdict, board: RunConfig, data: str | None = None, engine: Engine | None = None
-) -> tuple[list[RerunRow], list[str]]:
-    """Check a rerun of a submission by replay and compare the two.
-
-    Args:
-        folder: as `costgym submit rerun` wrote it: `rerun.json` and the trajectories.
-
-    Returns:
-        The rows of the comparison, and what is wrong, in words.
-    """
-    manifest = verdict.manifest
-    assert manifest is not None
-    record = read_record(folder)
-    problems = record.problems(manifest)
-    if problems:
-        return [], problems
-    table = folder / OUTCOMES if record.outcomes is not None else None
-    in_worlds = manifest.model_copy(update={"run": _in_worlds_of(manifest.run, board)})
-    judged = rerun_config(in_worlds, record.secret, record.episodes, table, record.worlds)
-    if table is not None and judged.track(PLANS).scenario["outcomes"] != record.outcomes:
-        return [], [f"{OUTCOMES}: is not the outcome table {record.outcomes}"]
-    rows = []
-    for row in judged.rows():
-        own = table is not None and row.track.name == PLANS
-        where = str(table) if own else None if row.track.data is None else data or row.track.data
-        path = trajectory_path(row)
-        void = voids_of_file(folder / path, row, judged.seed, record.void.get(path, {}), where)
-        rows.append(RecordedRow(path, row, None, where, void))
-    played, problems = _replay(folder, judged, rows, None, engine)
-    problems += unexpected_files(folder, {row.path for row in rows}, FOLDER)
-    if not problems and text_of(folder / RECORD) != record.to_json():
-        problems.append(f"{RECORD}: {NOT_AS_WRITTEN}")
-    if problems:
-        return [], problems
-    confined = record.sandbox != "none"
-    found = compare(in_worlds.run, judged, verdict.played, played, data)
-    whole, results = pooled(judged, [each.result for each in played])
-    figures = dict(zip(_keys(whole, rows := summarise_run(whole, results)["rows"]), rows, strict=True))
-    return [replace(each, sandboxed=confined or not is_custom(each.agent), figures=figures[each.key]) for each in found], []
-
-
-def _keys(run: RunConfig, rows: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """Agent and condition of each row, as `RerunRow.key` has them."""
+def row_keys(run: RunConfig, rows: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Agent and condition of each row, as `alarms.by_row` sorts episodes."""
     conditions = {"conditions": [each for track in run.tracks for each in track.document()["conditions"]]}
     return [(str(row["agent"]), row_key(row, conditions)) for row in rows]
 
 
-def _replay(
+def replay_rows(
     place: Path, run: RunConfig, rows: Sequence[RecordedRow], progress: Progress | None, engine: Engine | None
 ) -> tuple[list[Played], list[str]]:
     """All episodes that agree, with what they show of their agents, and what is wrong with the files."""
@@ -392,8 +353,7 @@ def _check_config(run: RunConfig, data: str | None) -> list[str]:
         for name, (got, expected) in said.items():
             if got != expected:
                 return [f"{name}: the suite {run.suite} says {expected!r:.200}, the configuration {got!r:.200}"]
-        # a rerun's rows are played in several worlds
-        if any(without_world(condition.settings).keys() != world.vary.keys() for condition in track.conditions):
+        if any(condition.settings.keys() != world.vary.keys() for condition in track.conditions):
             return [f"conditions: the suite {run.suite} varies {sorted(world.vary) or 'nothing'}"]
     return []
 
@@ -412,9 +372,7 @@ def _check_kept(
         problems.append(f"{MANIFEST}: names itself {verdict.manifest.name!r}")
     results = [replace(result, agent=f"{result.agent} ({kept.name})") for result in verdict.results]
     problems += compare_lines(kept / EPISODES, results)
-    reran, wrong = check_rerun(kept / RERUN, verdict, config, data, engine) if (kept / RERUN).is_dir() else ([], [])
-    problems += [f"{RERUN}: {problem}" for problem in wrong]
-    rows = rows_on_board(verdict.manifest, verdict, reran)
+    rows = rows_on_board(verdict.manifest, verdict)
     if text_of(kept / ROWS) != json_text(rows):
         problems.append(f"{ROWS}: is not what replay derives")
     return rows, problems

@@ -66,13 +66,13 @@ def played(
     world = base_env(env)
     observation, info = env.reset(seed=seed, options={**options} if task is None else {"task": task, **options})
     own_seed = world.agent_seed(seed) if agent_seed is None else agent_seed
-    for handle in agent.handles:
-        handle.begin(world, own_seed)
     seat, shown = seat_of(world, agent), world.visible_info(info)
     yield Played(observation)
     in_world = terminated = truncated = False
     written, space = 0, env.action_space
     try:
+        for handle in agent.handles:
+            handle.begin(world, own_seed)
         agent.reset(seat, observation, shown, own_seed)
         while not (terminated or truncated):
             action = agent.act(observation, shown)

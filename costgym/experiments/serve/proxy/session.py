@@ -27,7 +27,7 @@ from costgym.experiments.serve.proxy.call_log import CallLog, wall_time
 from costgym.experiments.serve.proxy.world import RealAnswers, world_around
 from costgym.simulators import bounds
 from costgym.simulators.bounds import option
-from costgym.simulators.calls import Call, ends_at
+from costgym.simulators.calls import Call
 from costgym.simulators.draws import CONTENT
 from costgym.simulators.errors import ConfigError
 from costgym.simulators.ledger import Budget, Enforcement
@@ -209,8 +209,8 @@ class Session:
             call = ticket.call = episode.submit(slot, dict(arguments))
             # The end is foretold without moving the clock, so that calls may overlap. Beyond the budget, the call is settled at
             # once, because it is cut off there.
-            end_s = call.finished_s if call.finished_s >= 0 else ends_at(episode, call)
-            if end_s is None or end_s > (episode.budget.seconds or end_s):
+            end_s = call.finished_s if call.finished_s >= 0 else call.ends_s
+            if end_s < 0 or end_s > (episode.budget.seconds or end_s):
                 end_s = episode.settle(call).finished_s
             if call.status is Status.RATE_LIMITED:
                 told_s = call.retry_after_s * self.settings.time_scale
