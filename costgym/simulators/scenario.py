@@ -400,7 +400,10 @@ def extended(document: dict[str, Any], place: Path | None = None) -> dict[str, A
         other = place.parent / other
         if other.resolve() == place.resolve():
             raise DataError(place, "a scenario cannot extend itself", "extends")
-    base = _load(other, None, trusted=place is not None).model_dump(mode="json")
+    try:
+        base = _load(other, None, trusted=place is not None).model_dump(mode="json")
+    except RecursionError:
+        raise DataError(place or "scenario", "scenarios extend each other in a circle", "extends") from None
     base.pop("name")
     return _completed(document, base)
 
@@ -435,6 +438,8 @@ def _under(rules: dict[str, Any], document: dict[str, Any], place: object) -> Sc
 
 def parse_scenario(document: dict[str, Any], place: object = "scenario") -> Scenario:
     """Make a scenario from plain data; raises DataError, which names the key at fault."""
+    if not isinstance(document, dict):
+        raise DataError(place, f"expected the settings of a scenario by name, got {type(document).__name__}")
     try:
         return Scenario.model_validate(extended(document))
     except ValidationError as error:
