@@ -1,14 +1,17 @@
 """Play one task on one simulated clock, by the rules that `world` states; `rules` plays them."""
 
+import inspect
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from costgym.simulators.calls import Call, Candidate, Usage, WorldEvent
 from costgym.simulators.clock import Clock, now_of
 from costgym.simulators.contents import content
-from costgym.simulators.draws import CONTENT, Draws, stable_integer
-from costgym.simulators.errors import EpisodeOver
+from costgym.simulators.draws import CONTENT, Draws, stable_generator, stable_integer
+from costgym.simulators.errors import ConfigError, EpisodeOver
 from costgym.simulators.failures import BurstTimes
 from costgym.simulators.grading import read_facts
 from costgym.simulators.ledger import RESOURCES, Budget, Enforcement, Ledger
@@ -50,9 +53,9 @@ class Episode:
 
     # fmt: off
     __slots__ = (
-        "_draws", "banned", "budget", "bursts", "calls", "candidates", "clock", "enforcement", "exceeded", "factors", "flying",
-        "gpu_used", "grade", "known", "ledger", "log", "needs", "number", "over", "reserved", "rules", "seed", "store", "task",
-        "tools", "unread", "versions", "void", "waiting", "world",
+        "_draws", "_next_end", "_reacting", "banned", "budget", "bursts", "calls", "candidates", "clock", "down", "enforcement",
+        "exceeded", "factors", "flying", "gpu_used", "grade", "held", "known", "ledger", "log", "needs", "number", "over",
+        "reserved", "rules", "seed", "store", "task", "tools", "unread", "versions", "void", "waiting", "world",
     )
     # fmt: on
 
@@ -87,10 +90,16 @@ class Episode:
         self.gpu_used = [0.0]  # a list, as rules find it in an array of episodes
         outages = world.failures.bursts
         self.bursts = None if outages is None else BurstTimes(outages, self._draws, size)
-        if world.events is not None:
-            for notice in world.notices(number):
-                self.schedule(notice.at_s, notice)
-            # events at time 0 are part of the start: a reset shows their prices and bans already
+        # what processes do: slots of the machine and tools that they hold or take down, and whom they wait for
+        self.held, self.down = 0, set[int]()
+        self._next_end: Any = None
+        self._reacting = False
+        for notice in world.notices(number):
+            self.schedule(notice.at_s, notice)
+        for make in world.processes:
+            self.clock.process(make(self))
+        if world.events is not None or world.processes:
+            # what happens at time 0 is part of the start: a reset shows its prices and bans already
             layout.reach(self, self.rules, self, 0, 0.0)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -179,6 +188,19 @@ class Episode:
         call.timer = None
         calls.complete(self, self.rules, self, 0, call)
         self._describe(call)
+        self._announce_end(call)
+
+    def _announce_end(self, call: Call) -> None:
+        if (waited_for := self._next_end) is not None and not self.over:
+            self._next_end = None
+            waited_for.succeed(call)
+            self._reacting = True
+
+    def _react(self) -> None:
+        """Let processes that waited for a call's end do what they do then, before the agent goes on."""
+        if self._reacting:
+            self._reacting = False
+            layout.reach(self, self.rules, self, 0, self.now_s)
 
     def _describe(self, call: Call) -> None:
         """Put into words what a call has told of an effect."""
@@ -202,6 +224,8 @@ class Episode:
 
     def in_outage(self, spec: Candidate, at_s: float) -> bool:
         """Return whether a call of a tool that starts at a time falls into an outage."""
+        if spec.index in self.down:
+            return True
         return self.bursts is not None and self.bursts.model.concerns(spec.name) and self.bursts.cover(at_s)
 
     def add_tool(self, slot: int) -> ToolState:
@@ -245,6 +269,7 @@ class Episode:
         self._alive()
         self.log.append(("wait",))
         news: Call | WorldEvent | None = actions.wait(self, self.rules, self, 0)
+        self._react()
         return news
 
     @property
@@ -278,9 +303,69 @@ class Episode:
                     actions.run_out(self, self.rules, self, 0)
                 else:
                     self.clock.step()
+            self._react()
         if call in self.unread:
             self.unread.remove(call)
         return call
+
+    # -- processes of a user ---------------------------------------------------------------------------------------------
+
+    def process(self, make: Callable[["Episode"], Generator[Any, Any, Any]]) -> Any:
+        """Let a process of SimPy run beside the calls: a rival tenant, an outage of one's own, a price that moves.
+
+        Forks and replays start it again, so all chance in it has to come from `random`. Scenarios name theirs in a file.
+
+        Args:
+            make: A generator function of the episode. What it yields are events of `clock`, or `next_end()`.
+
+        Returns:
+            SimPy's process.
+        """
+        self._alive()
+        if not inspect.isgeneratorfunction(make):
+            raise ConfigError("process", f"expected a generator function that takes the episode, got {make!r:.60}")
+        self.log.append(("process", make))
+        begun = self.clock.process(make(self))
+        layout.reach(self, self.rules, self, 0, self.now_s)  # it begins before anything else is done
+        return begun
+
+    def random(self, *names: object) -> np.random.Generator:
+        """A generator of random numbers for a process. It depends on the episode's seed and task, and on the names alone."""
+        return stable_generator(self.seed, "process", self.number, *names)
+
+    def change(self, event: WorldEvent) -> None:
+        """Let an event happen now, from within a process."""
+        events.happen(self, self, 0, event)
+
+    def hold(self, slot: int | None = None) -> None:
+        """Take a slot of a candidate, or of the machine for None, from within a process. Calls that run go on."""
+        if slot is None:
+            self.held += 1
+        else:
+            layout.tool(self, 0, slot).held += 1
+
+    def release(self, slot: int | None = None) -> None:
+        """Give back a slot that was taken by `hold`, and start calls that waited for it."""
+        holder = self if slot is None else layout.tool(self, 0, slot)
+        if not holder.held:
+            raise ConfigError("release", "expected a slot that is held; call hold() before")
+        holder.held -= 1
+        if self.waiting:
+            calls.start_waiting(self, self.rules, self, 0)
+
+    def take_down(self, *slots: int) -> None:
+        """Begin an outage of candidates (of all, where none is named): calls that start in it fail."""
+        self.down.update(slots or range(len(self.candidates)))
+
+    def bring_up(self, *slots: int) -> None:
+        """End an outage that `take_down` began."""
+        self.down.difference_update(slots or range(len(self.candidates)))
+
+    def next_end(self) -> Any:
+        """An event of SimPy that happens when the next call ends; its value is the call."""
+        if self._next_end is None:
+            self._next_end = self.clock.event()
+        return self._next_end
 
     # -- thinking and the end ---------------------------------------------------------------------------------------------
 

@@ -10,8 +10,9 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, PrivateAttr, ValidationError, field_validator
 
+from costgym.simulators import user_code
 from costgym.simulators.bounds import BOUNDS, MAX_FACTOR, StrictModel, first_problem, is_none, out_of_bounds, unreadable, within
 from costgym.simulators.digests import SCHEMA, canonical, digest_of, recorded_text
 from costgym.simulators.draws import stable_integer
@@ -70,6 +71,13 @@ class Event(StrictModel):
     need: int = within("events.need", default=0)  #: the need that changes, counted from the end among those that can change
 
 
+class Processes(StrictModel):
+    """A Python file whose generator functions run beside every episode; see `Episode.process`."""
+
+    file: str  #: its name
+    sha256: str = Field(pattern="^[0-9a-f]{64}$")  #: of its content
+
+
 class Scenario(StrictModel):
     """Everything that defines a world.
 
@@ -92,6 +100,7 @@ class Scenario(StrictModel):
         gpu_capacity_mb: GPU memory that all tools share, MB; None for any amount.
         events: Scheduled events.
         alpha, max_price: Weight of performance, and the price that counts as a full loss, in the Quality of Plan.
+        processes: A Python file with processes of one's own, in YAML its name beside the scenario's file.
         stress: Factors on failures, limits and latencies; None for the world as it is.
     """
 
@@ -128,6 +137,8 @@ class Scenario(StrictModel):
     alpha: float = Field(default=0.5, gt=0, lt=1)
     max_price: float = within("max_price", default=100.0)
     stress: Stress | None = Field(default=None, exclude_if=is_none)
+    processes: Processes | None = Field(default=None, exclude_if=is_none)
+    _code: bytes | None = PrivateAttr(default=None)  # of the processes, where a file of the user's has named them
 
     @field_validator("failures", mode="before")
     @classmethod
@@ -191,6 +202,8 @@ class Scenario(StrictModel):
 
     def build(self) -> World:
         """The world; built once per process for equal scenarios."""
+        if self._code is not None and self.processes is not None:  # a worker has not read the file
+            user_code.known[self.processes.sha256] = self._code
         return _build(self.model_dump_json())
 
 
@@ -254,12 +267,14 @@ def world_of(scenario: Scenario, market: Marketplace) -> World:
     bursts = scenario.failures.bursts
     for name in () if bursts is None else bursts.tools or ():
         market.catalog.number(name)  # raises where there is no such tool
+    processes = () if scenario.processes is None else user_code.functions(scenario.processes.file, scenario.processes.sha256)
     retriever = Retriever(retrieval, market.catalog) if isinstance(retrieval, Retrieval) else None
     return World(
         catalog=market.catalog,
         tasks=market.tasks if retriever is None else RetrievedTasks(market.tasks, retriever),
         retriever=retriever,
         answers=market.answers,
+        processes=processes,
         faas=pricing,
         tokens=None if prices is None else TokenPricing(prices.input, prices.output, prices.cached),
         measured_thinking=scenario.thinking == "measured",
@@ -319,6 +334,11 @@ def load_scenario(name_or_file: str | Path, data: str | Path | None = None) -> S
         DataError: The file is missing, is not YAML, or has an unknown key or a wrong type; names the place.
         ConfigError: A folder is given to a scenario that reads none.
     """
+    return _load(name_or_file, data, trusted=True)
+
+
+def _load(name_or_file: str | Path, data: str | Path | None, trusted: bool) -> Scenario:
+    """`load_scenario`; only a file that the user has named is `trusted` to name code."""
     path = Path(name_or_file)
     if (forged := document_of_folder(path)) is not None:
         return parse_scenario(forged, path)
@@ -345,7 +365,14 @@ def load_scenario(name_or_file: str | Path, data: str | Path | None = None) -> S
             kinds = ", ".join(FOLDERS)
             raise ConfigError("--data", f"the scenario {document['name']!r} reads no folder; choose one of kind {kinds}")
         document["source"] = {**source, "data": str(data)}
-    return parse_scenario(document, path)
+    if isinstance(name := document.get("processes"), str):
+        if not trusted:
+            raise DataError(path, "expected no code in what a record extends", "processes")
+        document["processes"] = user_code.read(path.parent / name)
+    scenario = parse_scenario(document, path)
+    if scenario.processes is not None:
+        scenario._code = user_code.known.get(scenario.processes.sha256)
+    return scenario
 
 
 def extended(document: dict[str, Any], place: Path | None = None) -> dict[str, Any]:
@@ -362,7 +389,10 @@ def extended(document: dict[str, Any], place: Path | None = None) -> dict[str, A
         other = place.parent / other
         if other.resolve() == place.resolve():
             raise DataError(place, "a scenario cannot extend itself", "extends")
-    base = load_scenario(other).model_dump(mode="json")
+    try:
+        base = _load(other, None, trusted=place is not None).model_dump(mode="json")
+    except RecursionError:
+        raise DataError(place or "scenario", "scenarios extend each other in a circle", "extends") from None
     base.pop("name")
     return _completed(document, base)
 
@@ -397,6 +427,8 @@ def _under(rules: dict[str, Any], document: dict[str, Any], place: object) -> Sc
 
 def parse_scenario(document: dict[str, Any], place: object = "scenario") -> Scenario:
     """Make a scenario from plain data; raises DataError, which names the key at fault."""
+    if not isinstance(document, dict):
+        raise DataError(place, f"expected the settings of a scenario by name, got {type(document).__name__}")
     try:
         return Scenario.model_validate(extended(document))
     except ValidationError as error:

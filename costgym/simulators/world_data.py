@@ -1,9 +1,10 @@
 """What is fixed about a world: its tools, tasks, answers, failures and prices, and what follows from them for a task."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
+from typing import Any
 
 from costgym.simulators.calls import Candidate, Usage, WorldEvent, latency_factors
 from costgym.simulators.draws import DrawSource
@@ -45,6 +46,8 @@ class WorldData:
     #: seconds that a real model reports count as its time in place of `ttft_s` and `tokens_per_s`
     measured_thinking: bool = False
     events: Callable[[Task, Sequence[Candidate]], Sequence[WorldEvent]] | None = None  #: makes the scheduled events of a task
+    #: generator functions of an episode that run beside its calls; see `Episode.process`
+    processes: tuple[Callable[[Any], Generator[Any, Any, Any]], ...] = ()
     max_price: float = 100.0  #: the price that counts as a full loss in the Quality of Plan
     alpha: float = 0.5  #: weight of performance in the Quality of Plan
     retriever: Retriever | None = None  #: finds the tools on offer in the catalogue; None where tasks list them

@@ -106,6 +106,10 @@ def kind_status(tables: Any, e: Any, kind: Any) -> Any:
     return tables.kind_status[e.task, kind]
 
 
+def has_outages(rules: Any, state: Any) -> Any:
+    return rules.burst_every_s > 0.0
+
+
 def in_outage(tables: Any, rules: Any, state: Any, i: Any, of: Any, at_s: Any) -> Any:
     if of.outage < 0:
         return False
@@ -189,6 +193,14 @@ def call(state: Any, i: Any, index: Any) -> Any:
 
 def slot(state: Any, i: Any, index: Any) -> Any:
     return np.int64(state.numbers[i, index])
+
+
+def slots_held(e: Any) -> Any:
+    return 0  # processes play interpreted only
+
+
+def calls_held(of: Any) -> Any:
+    return 0
 
 
 def waits(state: Any, i: Any, index: Any) -> Any:

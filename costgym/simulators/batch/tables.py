@@ -87,6 +87,9 @@ class Tables(NamedTuple):
 def batch_rules(world: World, budget: Budget, enforcement: Enforcement, alone: bool = False, several: bool = False) -> Rules:
     """The scalars of a world under a budget; `alone`: calls run one at a time, each to its end; `several`: they are those of
     other worlds too, whose tools may start cold."""
+    if world.processes:
+        remedy = 'write compiled=False, or vectorization_mode="sync"'
+        raise ConfigError("compiled", f"this world has processes of its own, which only Python plays; {remedy}")
     # a call that runs to its end can be cut off while it loads by a limit of seconds only
     cut_off = not alone or (budget.seconds is not None and enforcement != "record")
     loads = several or any(tool.profile.cold_start_s for tool in world.catalog)

@@ -148,6 +148,8 @@ class _Solver:
 
     def _lowest_factors(self) -> list[float]:
         """The lowest factor that each slot's price has at any time."""
+        if self.world.processes:  # they may set any price
+            return [0.0] * len(self.scratch.candidates)
         now = [1.0] * len(self.scratch.candidates)
         lowest = list(now)
         for notice in sorted(self.notices, key=lambda notice: notice.at_s):

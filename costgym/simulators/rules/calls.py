@@ -70,7 +70,7 @@ def start(tables: Any, rules: Any, state: Any, i: Any, index: Any) -> None:
     start_next(spec, tool, u_outcome)
 
     call.need, status = -1, OK
-    if rules.burst_every_s > 0.0 and layout.in_outage(tables, rules, state, i, spec, now + delay):
+    if layout.has_outages(rules, state) and layout.in_outage(tables, rules, state, i, spec, now + delay):
         status = OUTAGE
     elif not tool.works:
         status = way_to_fail(tables, rules, e, tool, u_kind)

@@ -79,10 +79,11 @@ def must_wait(tables: Any, rules: Any, state: Any, i: Any, index: Any, taken: An
     e, slot = layout.episode(state, i), layout.slot(state, i, index)
     spec = layout.spec(tables, e, slot)
     # a call that waits for memory holds its slot, so the machine's slots are handed out in the order of submission
-    if rules.slots > 0 and taken >= rules.slots:
+    if rules.slots > 0 and taken + layout.slots_held(e) >= rules.slots:
         return True
     if spec.concurrency:
-        if layout.tool(state, i, slot).busy >= spec.concurrency:
+        tool = layout.tool(state, i, slot)
+        if tool.busy + layout.calls_held(tool) >= spec.concurrency:
             return True
         # calls of one tool start in the order of submission
         for before in layout.earlier(state, i, index):

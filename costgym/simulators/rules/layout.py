@@ -111,6 +111,11 @@ def kind_status(tables: Any, e: Any, kind: Any) -> Any:
     return tables.world.kinds[kind][1]
 
 
+def has_outages(rules: Any, state: Any) -> Any:
+    """Return whether there are outages at all."""
+    return rules.burst_every_s > 0.0 or state.down
+
+
 def in_outage(tables: Any, rules: Any, state: Any, i: Any, of: Any, at_s: Any) -> Any:
     """Return whether a call of a candidate that starts at a time falls into an outage."""
     return state.in_outage(of, at_s)
@@ -173,6 +178,16 @@ def call(state: Any, i: Any, index: Any) -> Any:
 def slot(state: Any, i: Any, index: Any) -> Any:
     """The candidate of a call in flight."""
     return index.slot
+
+
+def slots_held(e: Any) -> Any:
+    """Slots of the machine that a process of the world has taken."""
+    return e.held
+
+
+def calls_held(of: Any) -> Any:
+    """Slots of a tool that a process of the world has taken."""
+    return of.held
 
 
 def waits(state: Any, i: Any, index: Any) -> Any:

@@ -165,11 +165,12 @@ class SessionEpisode(Episode):
         book.end_query(self, self.rules, self, self, 0, False)
 
     def in_outage(self, spec: Candidate, at_s: float) -> bool:
-        return self._outages[int(self.session.provider[spec.index])].cover(at_s)
+        return spec.index in self.down or self._outages[int(self.session.provider[spec.index])].cover(at_s)
 
     def end_call(self, event: Any) -> None:
         event.value.timer = None
         book.complete_in_session(self, self.rules, self, self, 0, event.value)
+        self._announce_end(event.value)
 
     def redraw(self, seed: int) -> None:
         self.log.append(("redraw", seed))
@@ -179,7 +180,8 @@ class SessionEpisode(Episode):
 
     def pause(self, seconds: float) -> Call | None:
         """Go to the next end of a call, for so many seconds at most; return that call, None where no call ends by then."""
-        if not self.unread and not (self.flying and self.clock.peek() <= self.now_s + seconds):
+        ends = (call.ends_s for call in self.flying if call.started_s >= 0.0)
+        if not self.unread and min(ends, default=inf) > self.now_s + seconds:
             self.advance(seconds)
             return None
         ended = self.wait()
