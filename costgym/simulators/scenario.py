@@ -257,7 +257,18 @@ def _build(document: str) -> World:
         market_of_its_own = MarketplaceSource(tools=60, providers=12, categories=4, train=4, test=4)
         rules = scenario.model_copy(update={"source": market_of_its_own, "events": ()})
         return recorded_world(rules.build(), scenario.seed, source.data or "")
-    return world_of(scenario, source.market(scenario.seed, scenario.failures))
+    return world_of(scenario, market_of(scenario))
+
+
+def market_of(scenario: Scenario) -> Marketplace:
+    """The tools, tasks and answers of a scenario's source, without its rules and prices."""
+    source = scenario.source
+    if isinstance(source, ForgedSource):
+        from costgym.simulators.forge.market import forged_market
+
+        return forged_market(source, scenario.seed, scenario.failures)
+    assert not isinstance(source, ToolDeerSource), "its tasks are recorded, see `_build`"
+    return source.market(scenario.seed, scenario.failures)
 
 
 def world_of(scenario: Scenario, market: Marketplace) -> World:
