@@ -56,7 +56,7 @@ class Endpoint:
         self.socket_path = str(Path(self._folder.name) / "socket")
         self._mcp = Server[Any]("costgym", version=__version__, on_list_tools=self._list_tools, on_call_tool=self._call_tool)
         self._manager = StreamableHTTPSessionManager(self._mcp, json_response=True, stateless=True)
-        routes = [Route(f"/{{token}}/{each.path}", self._model_endpoint(each), methods=["POST"]) for each in DIALECTS]
+        routes = [Route(f"/{{token}}/{dialect.path}", self._model_endpoint(dialect), methods=["POST"]) for dialect in DIALECTS]
         routes += [
             Route("/{token}/v1/models", self._models),
             Route("/{token}/tools", self._tools),
