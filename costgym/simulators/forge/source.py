@@ -14,8 +14,6 @@ from costgym.simulators.errors import DataError, InvalidProfile, UnknownName, ch
 from costgym.simulators.failures import FailureModel
 from costgym.simulators.forge.values import FORMS
 from costgym.simulators.marketplace.catalogue import draw_profile
-from costgym.simulators.marketplace.market import Marketplace
-from costgym.simulators.marketplace.tasks import LazyTaskSet
 from costgym.simulators.tools import CHECK, KEY, UNDO, WRITE, Catalog, Effect, Tool, ToolProfile
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
@@ -239,22 +237,14 @@ class ForgedSource(StrictModel):
             raise ValueError(f"expected the lowest and the highest number of needs, 1 to 6, got {needs}")
         return needs
 
-    def market(self, seed: int, failures: FailureModel) -> Marketplace:
-        """The tools, tasks and answers of this source; raises DataError where two tools or capabilities share a name, a profile
-        is wrong, or a part refers to one that is not there."""
-        from costgym.simulators.forge.answers import ForgedAnswers
-        from costgym.simulators.forge.requests import RequestWriter
-        from costgym.simulators.forge.tasks import ForgedTaskWriter
-
+    def catalog(self, seed: int, failures: FailureModel) -> Catalog:
+        """The tools of this source; raises DataError where two tools or capabilities share a name, a profile is wrong, or a
+        part refers to one that is not there."""
         self._check()
         read = [tool for tool in self.tools if tool.capability or tool.checks or tool.compensates]
         limited = any(429 in tool.statuses for tool in read)
         tools = [self._tool(tool, f"source.tools.{n}", seed, failures, limited) for n, tool in enumerate(read)]
-        catalog = Catalog(tools, "source.tools")
-        answers = ForgedAnswers(self, seed)
-        writer = (RequestWriter if self.version else ForgedTaskWriter)(self, catalog, answers, seed)
-        tasks = LazyTaskSet(writer, {"train": self.train, "test": self.test})  # type: ignore[arg-type]
-        return Marketplace(catalog, tasks, answers)
+        return Catalog(tools, "source.tools")
 
     def _check(self) -> None:
         names = [capability.name for capability in self.capabilities]

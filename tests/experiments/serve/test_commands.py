@@ -107,6 +107,7 @@ def test_the_answer_may_be_the_last_line_and_a_command_without_a_request_pays_fo
 
 ATTACKS = {
     "exits with an error": ("sys.exit('cannot go on')", "exit status 1: cannot go on"),
+    "kills itself": ("os.kill(os.getpid(), 9)", "the command was killed by signal 9"),
     "never ends": ("import time\ntime.sleep(60)", "did not end within 1.5 s"),
     "asks for ever": ("while True: post(model, {'messages': [{'role': 'user', 'content': 'hm'}]})", ""),
     "claims tokens": (

@@ -159,7 +159,9 @@ class CommandAgent(Agent):
         assert self._process is not None
         if status != 0:
             detail = f": {self._process.last_error}" if self._process.last_error else ""
-            self._crash = f"the command ended with exit status {status}{detail}"
+            signal = -status if status < 0 else status - 128
+            how = f"was killed by signal {signal}" if 0 < signal < 65 else f"ended with exit status {status}"
+            self._crash = f"the command {how}{detail}"
             return None
         answer = self._process.last_line[:MAX_ANSWER]
         arguments = {"answer": answer} if answer else {"answer": "", "give_up": True}
