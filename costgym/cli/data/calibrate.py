@@ -112,7 +112,7 @@ def _print(report: dict[str, Any]) -> None:
             "-" if latency is None else "table" if latency["spread"] is None else f"{latency['spread']:.2f}",
             "-" if price is None else f"{price['fee']:.3g}",
             f"{row['success']:.1%}",
-            "{:.0%} to {:.0%}".format(*row["success_ci95"]),
+            "{:.0%}–{:.0%}".format(*row["success_ci95"]),
             "-" if judged is None else f"{judged['success']['world']:.1%}",
             "-" if unseen is None else f"{unseen['success']:.1%}",
             "-" if unseen is None else f"{unseen['success_predicted']:.1%}",

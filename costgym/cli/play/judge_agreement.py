@@ -54,7 +54,7 @@ def judge_agreement(
 def _print(document: dict[str, Any]) -> None:
     def span(name: str, side: dict[str, Any]) -> str:
         value, ends = side[name], side[f"{name}_ci95"]
-        return "–" if value is None else f"{value:.3f} [{ends[0]:.3f}, {ends[1]:.3f}]"
+        return "–" if value is None else f"{value:.3f} ({ends[0]:.3f}–{ends[1]:.3f})"
 
     for name, side in {document["model"]: document["judge"], "seeded stand-in": document["stand_in"]}.items():
         cells = ", ".join(f"{cell.replace('_', ' ')} {side[cell]}" for cell in CELLS)

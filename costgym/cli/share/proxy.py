@@ -8,6 +8,7 @@ import typer
 from costgym.cli.options import JsonFile, Quiet
 from costgym.cli.output import print_table, prints, save_json
 from costgym.cli.verbs import Verbs, defaulting_to
+from costgym.experiments.play.metric_registry import brief, span
 from costgym.experiments.serve.limits import AccessOptions
 from costgym.experiments.serve.proxy.session import Settings
 from costgym.simulators.bounds import argument, option
@@ -105,13 +106,15 @@ def _print(found: dict[str, Any]) -> None:
             "-" if row["fault_rate"] is None else f"{row['fault_rate']['value']:.1%}",
             "-" if row["price_per_run"] is None else f"{row['price_per_run']:.4g}",
             "-" if row["price_per_success"] is None else f"{row['price_per_success']:.4g}",
-            *(
-                "-" if k not in values else "{:.0%} [{:.0%}, {:.0%}]".format(values[k]["value"], *values[k]["ci95"])
-                for k in shown
-            ),
+            *("-" if k not in values else _share(values[k]) for k in shown),
         ))  # fmt: skip
-    print_table((*columns, *(f"R({k})" for k in shown)), rows, ("scenario", "budget"))
+    print_table((*columns, *(f"R({k}) %" for k in shown)), rows, ("scenario", "budget"))
     about = {"without_verdict": "without a verdict (`costgym proxy verdict`)", "unfinished": "cut off before their end"}
     for key, words in about.items():
         if names := found[key]:
             typer.echo(f"{len(names)} of {found['runs']} runs {words}: {', '.join(names[:5])}{', ...' if names[5:] else ''}")
+
+
+def _share(figure: dict[str, Any]) -> str:
+    low, high = (brief(end, "rate") for end in figure["ci95"])
+    return f"{brief(figure['value'], 'rate')} {span(low, high)}"
