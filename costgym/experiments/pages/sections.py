@@ -107,10 +107,10 @@ def _ahead(track: Mapping[str, Any]) -> Markup:
 
 
 def _pair(tested: Mapping[tuple[int, int], tuple[float, float] | None], a: int, b: int, kind: str) -> dict[str, Any]:
-    found = tested.get((min(a, b), max(a, b)))
-    if found is None:
+    pair = tested.get((min(a, b), max(a, b)))
+    if pair is None:
         return {"value": "·" if a == b else "–", "span": "", "shade": 0, "mark": ""}
-    gap, p = found[0] if a < b else -found[0], found[1]
+    gap, p = pair[0] if a < b else -pair[0], pair[1]
     mark = "" if p >= LEVEL else "ahead" if gap > 0 else "behind"
     return {"value": signed(gap, kind), "span": p_text(p), "shade": 0, "mark": mark}
 
