@@ -1,6 +1,7 @@
 """`costgym rank`: play any command as an agent, metered, and rank it beside ours."""
 
 import re
+import sys
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -62,6 +63,8 @@ def rank(
 
     Example: `costgym rank --episodes 24 -- python my_agent.py`
     """
+    if sys.platform == "win32":
+        raise ConfigError("rank", "expected Linux or macOS: commands are started and ended as Unix processes")
     for module in ("starlette", "uvicorn", "mcp_types", "mcp"):
         require(module, "serve")
     from costgym.agents.models.simulated import is_simulated

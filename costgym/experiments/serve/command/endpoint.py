@@ -42,7 +42,6 @@ from costgym.simulators.calls import Usage
 
 DIALECTS: tuple[Dialect, ...] = (ChatCompletions(), Responses(), Messages())
 KEY = "costgym"  # what stands in place of a key; the address is what lets a command in
-START_S = 10.0
 _LIMITS = Limits(request_bytes=8 * 2**20, timeout_s=30.0)
 _NO_EPISODE = "there is no episode at this address"
 
@@ -67,10 +66,10 @@ class Endpoint:
         tcp.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # see `server.listen`
         unix = socket.socket(socket.AF_UNIX)
         unix.bind(self.socket_path)
+        unix.listen(512)  # at once: a command may ask before the server's thread has begun
         self.port = int(tcp.getsockname()[1])
         application = Starlette(routes=routes, lifespan=self._life, exception_handlers={404: _missing})
         self._server = uvicorn.Server(configuration(Gate(application, _LIMITS, Access()), _LIMITS, "error"))
-        self._server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
         serving = self._server.serve([tcp, unix])
         threading.Thread(target=asyncio.run, args=(serving,), name="endpoint of commands", daemon=True).start()
 
@@ -224,9 +223,17 @@ class _Asgi:
         await self._application(scope, receive, send)
 
 
-@lru_cache(maxsize=1)
+_ONE_AT_A_TIME = threading.Lock()
+
+
 def endpoint() -> Endpoint:
     """The endpoint of this process, which all its episodes share."""
+    with _ONE_AT_A_TIME:  # threads that begin together would each make one
+        return _endpoint()
+
+
+@lru_cache(maxsize=1)
+def _endpoint() -> Endpoint:
     return Endpoint()
 
 
