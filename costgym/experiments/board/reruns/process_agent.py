@@ -1,7 +1,6 @@
 """An agent that plays in a process of its own, without a network and without a world."""
 
 import contextlib
-import ctypes
 import io
 import json
 import math
@@ -11,7 +10,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import IO, Any
@@ -114,22 +112,7 @@ MAX_EXAMPLES = 10_000
 STARTS = 10  # times that the process of an agent is started; each is lost at the latest after `REPLY_S`
 REPLY_S = 120.0  # seconds in which an agent must have read what it was sent, and have sent each of its answers whole
 MAX_QUESTIONS = 10_000  # to its models in an episode, which take the judge's time; ours ask some hundred
-_SET_DUMPABLE = 4  # prctl(2)
 _KEPT = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "OMP_NUM_THREADS", "VIRTUAL_ENV")  # that the agent may see: no keys
-
-
-@contextlib.contextmanager
-def unreadable_memory() -> Iterator[None]:
-    """Meanwhile no other process of the same user can read this one's memory (Linux; elsewhere nothing happens)."""
-    prctl = getattr(ctypes.CDLL(None), "prctl", None) if sys.platform == "linux" else None
-    if prctl is None:
-        yield
-        return
-    prctl(_SET_DUMPABLE, 0)
-    try:
-        yield
-    finally:
-        prctl(_SET_DUMPABLE, 1)
 
 
 class ProcessAgent(Agent):
