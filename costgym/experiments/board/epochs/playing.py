@@ -140,32 +140,12 @@ def _informed(config: RunConfig, known: Informed, data: str | None) -> dict[str,
 
 def _ours(entries: Entries, row: RowConfig, engine: Engine) -> Iterator[EpisodeOutput]:
     """Play a row of an agent of costgym, whose code needs no walls."""
-    missing = list(range(row.condition.episodes))
-    for _ in range(2):
-        items = (WorkItem(*row.key, part[0], part[-1] + 1) for part in _consecutive(missing, engine.episodes_per_task))
-        void = []
-        for output in engine.stream(play_item, entries, items):
-            if output.result.void:
-                void.append(output.result.episode)
-            else:
-                yield output
-        missing = sorted(void)
-        if not missing:
-            return
-    raise InfrastructureError(
-        f"the judge's model failed again in {len(missing)} episodes of {row.agent}; run the command again"
-    )
-
-
-def _consecutive(indices: Sequence[int], longest: int) -> Iterator[list[int]]:
-    part: list[int] = []
-    for index in indices:
-        if part and (index != part[-1] + 1 or len(part) == longest):
-            yield part
-            part = []
-        part.append(index)
-    if part:
-        yield part
+    count, longest = row.condition.episodes, engine.episodes_per_task
+    items = (WorkItem(*row.key, start, min(count, start + longest)) for start in range(0, count, longest))
+    for output in engine.stream(play_item, entries, items):
+        if output.result.void:
+            raise InfrastructureError(f"the judge's model fails ({output.result.void_reason}); run the command again")
+        yield output
 
 
 def own_code(config: RunConfig, row: RowConfig, code: Path | None, sandbox: str, limits: Limits) -> Iterator[EpisodeOutput]:
