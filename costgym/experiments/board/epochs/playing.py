@@ -92,7 +92,7 @@ class Player(NamedTuple):
             return Derived((), tuple(problems), informed or {})
         known = informed or informed_of(config, results)
         run, whole = pooled(config.model_copy(update={"seed": self.epoch.run.seed}), results)
-        signs = {
+        signs_by_row = {
             key: total(one.signs for one in group)
             for key, group in by_row(one._replace(result=result) for one, result in zip(played, whole, strict=True)).items()
         }
@@ -100,9 +100,9 @@ class Player(NamedTuple):
         rows = []
         derived = rows_of(run, whole)
         for row, key in zip(derived, row_keys(run, derived), strict=True):
-            own = (result for result in whole if (result.agent, _key(row["track"], result)) == key)
-            foresight = foresight_of(own, beside.get(key[1], {}), run.track(row["track"]).seeds)
-            rung = alarms(signs.get(key, Signs()), row["track"], foresight)
+            of_row = (result for result in whole if (result.agent, _key(row["track"], result)) == key)
+            foresight = foresight_of(of_row, beside.get(key[1], {}), run.track(row["track"]).seeds)
+            rung = alarms(signs_by_row.get(key, Signs()), row["track"], foresight)
             rows.append({**row, **({"alarms": rung} if rung else {})})
         return Derived(tuple(json.loads(json.dumps(rows))), (), known)
 
@@ -126,7 +126,7 @@ def _key(track: str, result: EpisodeResult) -> str:
 
 def _informed(config: RunConfig, known: Informed, data: str | None) -> dict[str, dict[int, EpisodeResult]]:
     """The informed policy's episodes by their condition, with the worlds of each taken as one."""
-    found: dict[str, dict[int, EpisodeResult]] = {}
+    by_condition: dict[str, dict[int, EpisodeResult]] = {}
     before: dict[str, int] = {}
     for track in config.tracks:
         for condition in track.conditions:
@@ -134,8 +134,8 @@ def _informed(config: RunConfig, known: Informed, data: str | None) -> dict[str,
             start = before.get(key, 0)
             before[key] = start + condition.episodes
             played = play_informed(track, condition, config.seed, data, known)
-            found.setdefault(key, {}).update({start + index: result for index, result in played.items()})
-    return found
+            by_condition.setdefault(key, {}).update({start + index: result for index, result in played.items()})
+    return by_condition
 
 
 def _ours(entries: Entries, row: RowConfig, engine: Engine) -> Iterator[EpisodeOutput]:

@@ -137,8 +137,8 @@ class ProcessAgent(Agent):
     ) -> None:
         self.env_id, self.limits = env_id, limits or Limits()
         real = None if is_simulated(model) or is_custom(name) else make_model(model)
-        own = self._models_of(name, env_id, model, real)
-        self.handles = own if real is None else (LanguageModelHandle(real), *own)
+        models = self._models_of(name, env_id, model, real)
+        self.handles = models if real is None else (LanguageModelHandle(real), *models)
         self._starts = self._questions = 0
         self._folder = tempfile.TemporaryDirectory(prefix="costgym-agent-")
         self._command = [sys.executable, "-m", "costgym.experiments.board.reruns.agent_process"]
@@ -175,8 +175,8 @@ class ProcessAgent(Agent):
         self._starts += 1
         self._sent: dict[int, Any] = {}
         home = Path(self._folder.name)
-        place = Place(home, self._code)
-        inside = confined(self._command, place) if self._sandbox == BUBBLEWRAP else contextlib.nullcontext((self._command, ()))
+        paths = Place(home, self._code)
+        inside = confined(self._command, paths) if self._sandbox == BUBBLEWRAP else contextlib.nullcontext((self._command, ()))
         with inside as (whole, handles):
             self._process = subprocess.Popen(
                 whole,
@@ -315,8 +315,8 @@ class ProcessAgent(Agent):
             reply: Reply = model.complete(*request)
         except (InfrastructureError, ConfigError) as error:
             if answers(model):
-                said = URL.sub("", str(error))  # results name no server
-                raise AgentCrash(f"its request broke a model that answers others ({said})") from error
+                refusal = URL.sub("", str(error))  # results name no server
+                raise AgentCrash(f"its request broke a model that answers others ({refusal})") from error
             if self.limits.outages <= 0:
                 raise AgentCrash("the judge's model failed in more of its episodes than may be put back") from error
             raise
