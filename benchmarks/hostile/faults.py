@@ -73,7 +73,7 @@ JOBS = {
     "export parquet": Job("export BASE/data --format parquet --out TRIAL/out/steps.parquet"),
     "export hf": Job("export BASE/data --format hf --out TRIAL/out/hf"),
     "export experience": Job("export BASE/data --format experience --out TRIAL/out/past.jsonl"),
-    "site": Job("site --run BASE/board --out TRIAL/site --quiet", ("site --run BASE/other --out TRIAL/site --quiet",)),
+    "merge": Job("leaderboard --merge BASE/board BASE/board --out TRIAL/joined --quiet"),
     "pack": Job("submit pack BASE/board --out TRIAL/packed --name ours --contact us@example.org"),
     "add": Job(
         "leaderboard --out TRIAL/board --add BASE/packed --jobs 1 --quiet",

@@ -58,19 +58,19 @@ class Job(NamedTuple):
 def jobs(inputs: Path) -> dict[str, Job]:
     """The jobs; what they read is made in a folder of inputs."""
     board, theirs, packed, records = (str(inputs / name) for name in ("board", "theirs", "packed", "records"))
-    site = str(inputs / "site")
     pack = ("submit", "pack", theirs, "--name", "Theirs", "--contact", "a@example.org")
     run((*BOARD, "--jobs", "1"), board)
     run(("leaderboard", "--agents", "greedy,cot@5", *TERMS, "--jobs", "1"), theirs)
     run(pack, packed)
-    run(("site", "--run", theirs, "--episodes", "1", "--quiet"), site)
     run(COLLECT, records)
     return {
         "collect": Job(COLLECT),
         "leaderboard, one process": Job((*BOARD, "--jobs", "1")),
         "leaderboard, two processes": Job((*BOARD, "--jobs", "2")),
         "leaderboard --add": Job(("leaderboard", "--add", packed, "--jobs", "1"), board, at_once=True),
-        "site": Job(("site", "--run", board, "--episodes", "1", "--quiet"), site, at_once=True),
+        "leaderboard --merge": Job(
+            ("leaderboard", "--merge", board, board, "--detail", "1", "--quiet"), at_once=True, replaces=False
+        ),
         "submit pack": Job(pack, at_once=True, replaces=False),
         "export": Job(("export", records, "--format", "parquet", "--quiet"), at_once=True, replaces=False),
     }

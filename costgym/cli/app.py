@@ -24,6 +24,7 @@ class Costgym(LazyGroup):
         "show": Entry("Play", "Show an episode: its calls over time, messages, costs and grade.", "costgym.cli.play.show:show"),
         "play": Entry("Play", "Play an episode yourself.", "costgym.cli.play.play:play"),
         "cost": Entry("Play", "Forecast what agents cost with models.", "costgym.cli.play.cost:cost"),
+        "gate": Entry("Play", "Does a change make an agent dearer or worse?", "costgym.cli.play.gate:gate"),
         "judge-agreement": Entry(
             "Play", "Measure a model that judges answers.", "costgym.cli.play.judge_agreement:judge_agreement"
         ),
@@ -38,7 +39,6 @@ class Costgym(LazyGroup):
         "reproduce": Entry("Learn", "Reproduce a paper's table.", "costgym.cli.learn.reproduce:reproduce"),
         "train": Entry("Learn", "Train a policy.", "costgym.cli.learn.train:app"),
         "models": Entry("Learn", "Published language models, from Python packages.", "costgym.cli.learn.models:models"),
-        "site": Entry("Share", "Build a static site of results.", "costgym.cli.share.site:site"),
         "serve": Entry("Share", "Serve sessions over OpenEnv's messages and over MCP.", "costgym.cli.share.serve:serve"),
         "proxy": Entry("Share", "Run real tools under the world's luck.", "costgym.cli.share.proxy:proxy"),
         "submit": Entry("Share", "Leaderboard submissions, verified by replay.", "costgym.cli.share.submit:submit"),

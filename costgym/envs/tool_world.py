@@ -18,6 +18,7 @@ from costgym.simulators.ledger import Budget
 from costgym.simulators.marketplace.sources import MarketplaceSource
 from costgym.simulators.marketplace.stress import Stress
 from costgym.simulators.marketplace.tasks import LARGE_SPLIT
+from costgym.simulators.marketplace.writing_market import WritingSource
 from costgym.simulators.quality import quality_of_plan
 from costgym.simulators.scenario import UNSEEN, Scenario, load_scenario, parse_scenario, worlds_of
 from costgym.simulators.tasks import Task
@@ -87,7 +88,7 @@ class ToolWorld(WorldSpec):
 
     def another(self, settings: Document, seed: int) -> Self | None:
         scenario = parse_scenario(dict(self.document), "header")
-        if settings.get("data") is not None or not isinstance(scenario.source, MarketplaceSource):
+        if settings.get("data") is not None or not isinstance(scenario.source, MarketplaceSource | WritingSource):
             return None
         return type(self)(scenario.model_copy(update={"seed": seed}).model_dump(mode="json"))
 

@@ -4,13 +4,16 @@
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from costgym.experiments.board.board import (
     NO_PLAYERS,
     Leaderboard,
+    PageMaker,
     Players,
     Progress,
     check_owner,
@@ -20,17 +23,28 @@ from costgym.experiments.board.board import (
     summarise_run,
 )
 from costgym.experiments.board.judged import VERDICTS, JudgeOptions, judge_run
+from costgym.experiments.board.merge import merge as join
 from costgym.experiments.board.run_config import RunConfig, make_run_config
 from costgym.experiments.board.run_log import read_episodes
+from costgym.experiments.board.store.runs import read_run
 from costgym.experiments.board.submissions import submission
 from costgym.experiments.board.tracks import track_of
+from costgym.experiments.pages.episodes import DETAILED, FOLDER, write_episodes
 from costgym.experiments.pages.leaderboard_page import pages_of
 from costgym.experiments.play.execution.concurrent import CONCURRENCY, engine_for, for_replays
 from costgym.experiments.play.execution.engine import Engine
 from costgym.experiments.play.judging.verdicts import Verdicts
 from costgym.experiments.play.spending import Spending
 from costgym.simulators.errors import check_positive
-from costgym.simulators.files import finish_change, make_folder, sole_writer, write_atomically
+from costgym.simulators.files import (
+    finish_change,
+    finished_folder,
+    json_text,
+    make_folder,
+    private_copy,
+    sole_writer,
+    write_atomically,
+)
 
 __all__ = [
     "JudgeOptions",
@@ -39,8 +53,10 @@ __all__ = [
     "add",
     "first_track",
     "make_run_config",
+    "merge",
     "regenerate_pages",
     "run",
+    "show_episodes",
 ]
 
 
@@ -77,7 +93,9 @@ def run(
         SpendLimitReached: the limit was reached; run again with a higher one to continue.
     """
     check_positive("--jobs", jobs)
-    folder, pages = Path(out), None if recorded else pages_of
+    folder = Path(out)
+    make_pages = _page_maker(folder)
+    pages = None if recorded else make_pages
     make_folder(folder)
     check_owner(config.to_json(), folder)
     with sole_writer(folder):
@@ -96,8 +114,43 @@ def run(
             document = publish(folder, summarise_run(config, results, experience, verdicts), pages=pages)
     if not recorded:
         return Leaderboard(folder, document)
-    submission.add_shipped(folder, config, for_replays(engine or engine_for(config.model, jobs)), pages=pages_of)
+    submission.add_shipped(folder, config, for_replays(engine or engine_for(config.model, jobs)), pages=make_pages)
     return Leaderboard.load(out)
+
+
+def _page_maker(folder: Path) -> PageMaker:
+    """What makes the pages of a run's folder: with links to its episodes, where these have pages."""
+    return partial(pages_of, episodes=(folder / FOLDER / "index.html").is_file())
+
+
+def show_episodes(
+    folder: str | Path, most: int | None = DETAILED, data: str | None = None, progress: Progress | None = None
+) -> Path:
+    """Write the pages of a finished run's episodes into its folder and link them from the leaderboard's pages; of every row
+    `most` episodes, by default all if None, can be looked into. Returns the page that lists them."""
+    place = Path(folder)
+    with sole_writer(place):
+        listed = write_episodes(read_run(place), place, data, most, progress)
+    regenerate_pages(place)
+    return listed
+
+
+def merge(
+    folders: Sequence[str | Path], out: str | Path, most: int | None = DETAILED, progress: Progress | None = None
+) -> Leaderboard:
+    """Join leaderboards of the same tasks, worlds and seeds into a board of its own in an empty folder, with its pages.
+
+    Raises:
+        ConfigError: there are fewer than two, they were played differently, or `out` holds files.
+    """
+    target = Path(out)
+    with ExitStack() as copies, finished_folder(target) as draft:
+        run = join([read_run(copies.enter_context(private_copy(Path(folder)))) for folder in folders])
+        write_episodes(run, draft, None, most, progress)
+        write_atomically(draft / "leaderboard.json", json_text(run.document))
+        for name, text in _page_maker(draft)(run.document).items():
+            write_atomically(draft / name, text)
+    return Leaderboard(target, dict(run.document))
 
 
 def first_track(config: RunConfig, folder: str | Path) -> dict[str, Any] | None:
@@ -115,7 +168,7 @@ def add(
     engine: Engine | None = None,
 ) -> list[dict[str, Any]]:
     """Verify a submission by replay and add its entries to a leaderboard; see `board.submissions.submission.add`."""
-    return submission.add(leaderboard, entry, data, progress, engine, pages_of)
+    return submission.add(leaderboard, entry, data, progress, engine, _page_maker(Path(leaderboard)))
 
 
 def regenerate_pages(folder: str | Path) -> list[str]:
@@ -125,7 +178,7 @@ def regenerate_pages(folder: str | Path) -> list[str]:
         document = json.loads((place / "leaderboard.json").read_text(encoding="utf-8"))
         changed = {
             name: text
-            for name, text in pages_of(document).items()
+            for name, text in _page_maker(place)(document).items()
             if not (place / name).is_file() or (place / name).read_bytes() != text.encode()
         }
         for name, text in changed.items():

@@ -10,6 +10,8 @@ from collections.abc import Collection, Iterable
 from types import ModuleType
 from typing import Any
 
+LONGEST_MESSAGE = 1500  # characters, since names and values in it may be somebody else's
+
 
 class CostGymError(Exception):
     """Base of every error that costgym raises on purpose."""
@@ -19,12 +21,18 @@ class CostGymError(Exception):
         return BaseException.__new__, (type(self), *self.args), self.__dict__
 
 
+def shortened(message: str) -> str:
+    """A message without its middle where it is too long to be read."""
+    half = LONGEST_MESSAGE // 2
+    return message if len(message) <= LONGEST_MESSAGE else f"{message[:half]} … {message[-half:]}"
+
+
 class ConfigError(CostGymError):
     """A setting, a scenario or a command line is wrong; `place` says where."""
 
     def __init__(self, place: str, problem: str) -> None:
         self.place, self.problem = place, problem
-        super().__init__(f"{place}: {problem}")
+        super().__init__(shortened(f"{place}: {problem}"))
 
 
 class DataError(CostGymError):
@@ -32,7 +40,7 @@ class DataError(CostGymError):
 
     def __init__(self, path: object, problem: str, place: str = "") -> None:
         self.path, self.place, self.problem = str(path), place, problem
-        super().__init__(f"{path}{f', {place}' if place else ''}: {problem}")
+        super().__init__(shortened(f"{path}{f', {place}' if place else ''}: {problem}"))
 
 
 MAX_LISTED = 12  # known names in a message that offers no near one
@@ -43,11 +51,12 @@ class UnknownName(CostGymError):
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         self.kind, self.name, self.known = kind, name, sorted(known)
-        self.nearest = difflib.get_close_matches(name, self.known, n=3, cutoff=0.4)
+        self.nearest = difflib.get_close_matches(name[:200], self.known, n=3, cutoff=0.4)
         hint = f"; nearest: {', '.join(self.nearest)}" if self.nearest else ""
         few = len(self.known) <= MAX_LISTED
         listing = ", ".join(self.known[:MAX_LISTED]) + ("" if few else f" and {len(self.known) - MAX_LISTED} more")
-        super().__init__(f"unknown {kind} {name!r}{hint}" + (f"; known: {listing or 'none'}" if few or not hint else ""))
+        listed = f"; known: {listing or 'none'}" if few or not hint else ""
+        super().__init__(shortened(f"unknown {kind} {name!r:.200}{hint}{listed}"))
 
 
 class InvalidProfile(CostGymError):

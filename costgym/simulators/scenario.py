@@ -257,7 +257,18 @@ def _build(document: str) -> World:
         market_of_its_own = MarketplaceSource(tools=60, providers=12, categories=4, train=4, test=4)
         rules = scenario.model_copy(update={"source": market_of_its_own, "events": ()})
         return recorded_world(rules.build(), scenario.seed, source.data or "")
-    return world_of(scenario, source.market(scenario.seed, scenario.failures))
+    return world_of(scenario, market_of(scenario))
+
+
+def market_of(scenario: Scenario) -> Marketplace:
+    """The tools, tasks and answers of a scenario's source, without its rules and prices."""
+    source = scenario.source
+    if isinstance(source, ForgedSource):
+        from costgym.simulators.forge.market import forged_market
+
+        return forged_market(source, scenario.seed, scenario.failures)
+    assert not isinstance(source, ToolDeerSource), "its tasks are recorded, see `_build`"
+    return source.market(scenario.seed, scenario.failures)
 
 
 def world_of(scenario: Scenario, market: Marketplace) -> World:
@@ -389,7 +400,10 @@ def extended(document: dict[str, Any], place: Path | None = None) -> dict[str, A
         other = place.parent / other
         if other.resolve() == place.resolve():
             raise DataError(place, "a scenario cannot extend itself", "extends")
-    base = _load(other, None, trusted=place is not None).model_dump(mode="json")
+    try:
+        base = _load(other, None, trusted=place is not None).model_dump(mode="json")
+    except RecursionError:
+        raise DataError(place or "scenario", "scenarios extend each other in a circle", "extends") from None
     base.pop("name")
     return _completed(document, base)
 
@@ -424,6 +438,8 @@ def _under(rules: dict[str, Any], document: dict[str, Any], place: object) -> Sc
 
 def parse_scenario(document: dict[str, Any], place: object = "scenario") -> Scenario:
     """Make a scenario from plain data; raises DataError, which names the key at fault."""
+    if not isinstance(document, dict):
+        raise DataError(place, f"expected the settings of a scenario by name, got {type(document).__name__}")
     try:
         return Scenario.model_validate(extended(document))
     except ValidationError as error:

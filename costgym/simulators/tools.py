@@ -94,6 +94,8 @@ class Effect:
     idempotent: bool = False  # it knows the key `KEY`: the second effect of the same key is none
     settles_s: float = 0.0  # time until other tools see an effect that it made, simulated seconds
     happens: float = 0.5  # chance that a call which ended ambiguously has taken effect, 0 to 1
+    # of one that is idempotent: a repeat with the same arguments has no second effect, so it needs no key
+    by_arguments: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.idempotent and self.role != WRITE:

@@ -43,11 +43,14 @@ class Store:
     def __init__(self, needs: Sequence[Need]) -> None:
         self.records: dict[Entity, Record] = {i: Record(amount=need.amount) for i, need in enumerate(needs) if need.state}
         self._used: set[tuple[int, str]] = set()
+        self._always: set[int] = set()  # slots of tools that need no key
 
     def entity_of(self, episode: Any, call: Call, spec: Candidate) -> Entity:
         """What a call is about; -1 where the service rejects its arguments."""
         effect = spec.effect
         assert effect is not None
+        if effect.by_arguments:
+            self._always.add(call.slot)
         if call.arguments is None:
             ready = all(episode.known[before] for before in episode.needs[call.aim].after) if call.aim >= 0 else False
             return call.aim if ready else -1
@@ -69,8 +72,9 @@ class Store:
         return record
 
     def repeats(self, call: Call, entity: Entity) -> bool:
-        """Return whether the tool has met the call's key; a call without arguments has a key of its need."""
-        key = f"need {entity}" if call.arguments is None else call.arguments.get(KEY)
+        """Return whether the tool has met the call's key; a call without arguments, or of a tool whose repeats never have a
+        second effect, has a key of what it is about."""
+        key = f"need {entity}" if call.arguments is None or call.slot in self._always else call.arguments.get(KEY)
         if key is None:
             return False
         met = (call.slot, str(key)) in self._used

@@ -104,7 +104,7 @@ def test_no_line_ends_in_a_traceback(tmp_path: Path) -> None:
     "line",
     [
         ["agents", "--json", ""],
-        ["site", "--store", "\ud800"],
+        ["leaderboard", "--merge", "\ud800", "none", "--out", "new"],
         ["leaderboard", "--out", "new", "--suite", "quick", "--store", "/proc/self/mem"],
         ["datasets", "list", "/dev/null"],
         ["export", "bad.jsonl", "--format", "parquet", "--out", ""],
@@ -122,14 +122,14 @@ def test_a_place_that_is_none_is_an_error_in_words(line: list[str], tmp_path: Pa
         ["collect", "--agent", "greedy", "--episodes", "40", "--out", "new"],
         ["leaderboard", "--agents", "greedy", "--budgets", "price=10", "--episodes", "40", "--jobs", "1", "--out", "new"],
         ["submit", "pack", "board", "--out", "new", "--name", "n", "--contact", "a@b"],
-        ["site", "--run", "board", "--out", "new"],
+        ["leaderboard", "--merge", "board", "board", "--out", "new"],
         ["agents", "--json", "new"],
     ],
 )
 def test_a_disk_that_is_full_is_an_error_in_words(line: list[str], board: Path, tmp_path: Path) -> None:
     shutil.copytree(board / "board", tmp_path / "board")
     with no_file_longer_than(1000):
-        problem = refuses([*line, *(["--quiet"] if line[0] in ("collect", "leaderboard", "site") else [])], tmp_path, 2)
+        problem = refuses([*line, *(["--quiet"] if line[0] in ("collect", "leaderboard") else [])], tmp_path, 2)
     assert problem is None
     assert not list(tmp_path.glob(".*"))
 
@@ -164,7 +164,7 @@ def test_a_damaged_file_of_a_run_is_named_by_every_command(file: str, damage: st
     (tmp_path / "board" / file).write_text(DAMAGES[damage])
     for line in (
         ["verify", "board"],
-        ["site", "--run", "board", "--out", "site", "--quiet"],
+        ["leaderboard", "--merge", "board", "board", "--out", "joined", "--quiet"],
         ["leaderboard", "--out", "board", "--add", str(board / "packed"), "--jobs", "1"],
         ["submit", "pack", "board", "--out", "packed", "--name", "n", "--contact", "a@b"],
     ):

@@ -133,7 +133,7 @@ def test_run_sums_up_one_agent(tmp_path: Path) -> None:
     shown = costgym("run", "cheapest", "--episodes", 5, "--json", tmp_path / "row.json").stdout
     row = json.loads((tmp_path / "row.json").read_text())
     assert row["agent"] == "cheapest" and row["episodes"] == 5
-    assert "Pass %" in shown and "Cost per success, credits" in shown
+    assert "Success %" in shown and "Cost per success, ¢" in shown
 
 
 def test_figures_go_into_a_folder_that_is_made_before_anything_is_played(tmp_path):
@@ -169,9 +169,9 @@ def test_bench_compares_with_cartpole(tmp_path: Path) -> None:
 
 
 VERBS = (
-    "leaderboard", "rank", "run", "show", "play", "cost", "judge-agreement", "collect", "verify", "export", "experience",
-    "twin", "datasets", "datasets list", "datasets names", "datasets build", "calibrate", "baselines", "reproduce",
-    "train", "train ppo", "site", "serve", "proxy", "proxy run", "proxy report", "proxy verdict", "submit",
+    "leaderboard", "rank", "run", "show", "play", "cost", "gate", "judge-agreement", "collect", "verify", "export",
+    "experience", "twin", "datasets", "datasets list", "datasets names", "datasets build", "calibrate", "baselines",
+    "reproduce", "train", "train ppo", "serve", "proxy", "proxy run", "proxy report", "proxy verdict", "submit",
     "submit pack", "submit validate", "submit rerun", "envs", "agents", "scenarios", "doctor", "forge", "bench",
     "warm", "prices", "prices import", "models", "models fetch", "opencatp", "opencatp profile", "opencatp build-table",
 )  # fmt: skip

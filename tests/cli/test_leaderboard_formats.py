@@ -35,7 +35,7 @@ def test_a_pipe_gets_the_asked_format_alone(board: Path) -> None:
     assert [line["agent"] for line in lines] == ["greedy", "react"]
     assert (board / "leaderboard.csv").read_text().count("\n") == len(lines) + 1
     narrow, wide = printed("--format", "markdown"), printed("--format", "markdown", "--wide")
-    assert narrow.count("| # | Agent | Pass % |") == wide.count("| # | Agent | Pass % |") == 2
+    assert narrow.count("| # | Agent | Success % |") == wide.count("| # | Agent | Success % |") == 2
     assert "Time, s" in wide and "Time, s" not in narrow
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costgym.experiments.pages.site.pages import p_text
+from costgym.experiments.pages.sections import p_text
 from costgym.experiments.play.metrics import pass_hat_k, summarise, with_budget_areas, with_fault_robustness
 from costgym.experiments.play.results import EpisodeResult
 from costgym.experiments.play.statistics import independent_trials, wilson

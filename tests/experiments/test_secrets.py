@@ -58,7 +58,6 @@ def test_a_key_that_the_server_repeats_is_in_nothing_that_a_run_leaves(server: A
         ("leaderboard", "--agents", "react", "--budgets", "price=20", "--jobs", "1", "--out", "board", "--store", "r.db", *RUN),
         ("collect", "--agent", "react", "--out", "data", *RUN),
         ("submit", "pack", "board", "--out", "packed", "--name", "ours", "--contact", "us@example.org"),
-        ("site", "--run", "board", "--out", "site", "--quiet"),
         ("show", "data/trajectories.jsonl", "--format", "html", "--out", "episode.html"),
         ("show", "data/trajectories.jsonl"),
     ):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import warnings
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -31,8 +32,9 @@ from costgym.simulators.errors import CostGymError
 from costgym.simulators.files import read_yaml
 from costgym.simulators.scenario import load_scenario
 from tests.helpers.forgeries import difference, edits_of
+from tests.helpers.readers import edited, readers
 
-KINDS = ("edit", "frame", "yaml", "json")
+KINDS = ("edit", "frame", "yaml", "json", "file")
 _WORDS = (
     "action",
     "ask",
@@ -133,6 +135,8 @@ class Ground:
         self._handles = ProcessAgent._models_of("own.py:Mine", TEXT, SIMULATED, None)
         self._handles[0].begin(env.unwrapped, 0)
         self._honest = self._claims()
+        (folder / "readers").mkdir()
+        self.readers = readers(folder / "readers", self.board)
 
     def _claims(self) -> dict[str, Any]:
         """What a manifest says that replay can check."""
@@ -163,6 +167,24 @@ class Ground:
             return "read" if believed else f"passed: {name}: {difference(before, after)}"
         except CostGymError:
             return "refused"
+        finally:
+            path.write_bytes(before)
+
+    def _file(self, chance: random.Random) -> str:
+        name = chance.choice(sorted(self.readers))
+        path, read = self.readers[name]
+        before = path.read_bytes()
+        path.write_bytes(edited(before, chance))
+        try:
+            with warnings.catch_warnings(action="ignore"):
+                read()
+            return "read"
+        except CostGymError as error:
+            words = str(error)
+            is_sentence = words and "\n" not in words and len(words) < 2000
+            return "refused" if is_sentence else f"crash: {name}: no sentence: {words[:200]}"
+        except Exception as error:
+            return f"crash: {name}: {type(error).__name__}: {error!s:.200}"
         finally:
             path.write_bytes(before)
 

@@ -212,6 +212,58 @@ def _private(thing: str) -> str: ...
 '''
 
 
+def _record(**properties: str) -> dict[str, Any]:
+    forms = {"day": {"type": "string", "format": "date-time"}, "email": {"type": "string", "format": "email"}}
+    return {"type": "object", "properties": {name: forms.get(form, {"type": form}) for name, form in properties.items()}}
+
+
+def _gives(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"responses": {"200": _answer(schema)}}
+
+
+_CUSTOMER = _record(id="string", name="string", email="email", city="string")
+_ORDER = _record(id="string", customerId="string", quantity="integer", trackingNumber="string", placedAt="day")
+_KEY = {"name": "Idempotency-Key", "in": "header", "schema": {"type": "string"}}
+SHOP: dict[str, Any] = {
+    "openapi": "3.1.0",
+    "info": {"title": "Shop", "version": "1"},
+    "paths": {
+        "/customers": {"get": {"operationId": "listCustomers", **_gives({"type": "array", "items": _CUSTOMER})}},
+        "/customers/{customerId}": {
+            "get": {"operationId": "getCustomer", "parameters": [_in_path("customerId")], **_gives(_CUSTOMER)},
+            "patch": {
+                "operationId": "updateCustomer",
+                "parameters": [_in_path("customerId")],
+                "requestBody": {"content": {"application/json": {"schema": _record(email="email")}}},
+                **_gives(_CUSTOMER),
+            },
+        },
+        "/customers/{customerId}/orders": {
+            "get": {
+                "operationId": "listOrders", "parameters": [_in_path("customerId")],
+                **_gives({"type": "array", "items": _ORDER}),
+            },
+        },
+        "/orders": {
+            "post": {
+                "operationId": "createOrder",
+                "parameters": [_KEY],
+                "requestBody": {"content": {"application/json": {"schema": {
+                    **_record(customerId="string", quantity="integer"), "required": ["customerId", "quantity"]}}}},
+                **_gives(_ORDER),
+            },
+        },
+        "/orders/{orderId}": {
+            "get": {"operationId": "getOrder", "parameters": [_in_path("orderId")], **_gives(_ORDER)},
+        },
+        "/orders/{orderId}/cancel": {
+            "post": {"operationId": "cancelOrder", "parameters": [_in_path("orderId")], **_gives(_ORDER)},
+        },
+    },
+}  # fmt: skip
+"""A shop whose orders can be placed, listed and cancelled."""
+
+
 def content(document: object) -> bytes:
     """A document as the bytes of a JSON file."""
     return json.dumps(document).encode()

@@ -14,6 +14,8 @@ from costgym.simulators.calls import Usage
 from costgym.simulators.errors import DataError, InfrastructureError
 from costgym.simulators.files import decode_json
 
+_BROKEN = (sqlite3.Error, UnicodeDecodeError)  # what SQLite says of a file that is no database of its own
+
 
 class Cached:
     """A model with a memory on disk, an SQLite file that several processes may share.
@@ -33,7 +35,7 @@ class Cached:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._store = sqlite3.connect(self.path, timeout=30.0, isolation_level=None)
             self._store.execute("CREATE TABLE IF NOT EXISTS replies (request TEXT PRIMARY KEY, reply TEXT NOT NULL)")
-        except (sqlite3.Error, OSError) as error:
+        except (*_BROKEN, OSError) as error:
             raise DataError(path, f"is not a reply cache: {error}") from error
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -76,14 +78,14 @@ class Cached:
     def _find(self, request: str) -> str | None:
         try:
             row = self._store.execute("SELECT reply FROM replies WHERE request = ?", (request,)).fetchone()
-        except (sqlite3.Error, UnicodeDecodeError) as error:
+        except _BROKEN as error:
             raise DataError(self.path, f"cannot be read as a reply cache: {error}; delete it, or name another") from error
         return None if row is None else str(row[0])
 
     def _keep(self, request: str, text: str) -> None:
         try:
             self._store.execute("INSERT OR IGNORE INTO replies VALUES (?, ?)", (request, text))
-        except sqlite3.Error as error:
+        except _BROKEN as error:
             remedy = "make room there, or name another cache, and run the same command again"
             raise DataError(self.path, f"a reply cannot be kept: {error}; {remedy}") from error
 

@@ -10,11 +10,11 @@ import typer
 from costgym.cli.options import JsonFile, JudgedOptions, ManyWorkerOptions, Quiet, StoreUrl, requests_and_cost
 from costgym.cli.output import Progress, console, print_list, prints, save_json, save_run
 from costgym.experiments.board.run_options import RunOptions
-from costgym.simulators.bounds import option
-from costgym.simulators.errors import check_known
+from costgym.simulators.bounds import Number, argument, option
+from costgym.simulators.errors import ConfigError, check_known
 
 if TYPE_CHECKING:
-    from costgym.experiments.leaderboard import RunConfig
+    from costgym.experiments.leaderboard import Leaderboard, RunConfig
 
 FORMATS = ("table", "tsv", "json", "markdown")
 
@@ -26,6 +26,9 @@ def leaderboard(
     out: Annotated[Path, option("Folder of the run; the same folder continues it.", "DIR")] = Path("leaderboard"),
     release: Annotated[str | None, option("Play under this frozen release's terms or refuse; results name it.", "NAME")] = None,
     add: Annotated[Path | None, option("Add a submission to the run in --out, if replay agrees.", "DIR")] = None,
+    merge: Annotated[list[Path] | None, option("Join finished runs into the empty folder --out: --merge A B.", "DIR")] = None,
+    others: Annotated[list[Path] | None, argument("Further folders to join, after --merge.", "DIR...")] = None,
+    detail: Annotated[Number, option("Episodes of each row that the pages open.")] = 20,
     format: Annotated[str, option("table; or tsv, json or markdown, for a pipe.")] = "table",
     wide: Annotated[bool, option("All columns, however narrow the terminal is.", "", "--wide")] = False,
     store: StoreUrl = None,
@@ -48,6 +51,15 @@ def leaderboard(
         from costgym.experiments.board.store.store import Store
 
         Store(store).close()  # a wrong URL is reported before any episode is played
+    if others and not merge:
+        raise ConfigError("DIR", "expected --merge before the folders to join: costgym leaderboard --merge A B --out joined")
+    if merge is not None:
+        from costgym.experiments.leaderboard import merge as join
+
+        with Progress("reading episodes", quiet) as progress:
+            board = join([*merge, *(others or ())], out, detail, progress.update)
+        _report(board, format, wide, json_file, quiet)
+        return
     if add is not None:
         from costgym.experiments.leaderboard import add as add_submission
 
@@ -85,10 +97,20 @@ def leaderboard(
             judge=judge,
             recorded=options.agents is None,
         )
+    if detail:
+        from costgym.experiments.leaderboard import show_episodes
+
+        data = None if options.data is None else str(options.data)
+        with Progress("reading episodes", quiet) as progress:
+            show_episodes(out, detail, data, progress.update)
     save_run(store, out)
-    save_json(json_file, board.document)
     for notice in (notice for row in board.document["rows"] for notice in server_notices(row)):
         typer.echo(f"note: {notice}", err=True)
+    _report(board, format, wide, json_file, quiet)
+
+
+def _report(board: "Leaderboard", format: str, wide: bool, json_file: Path | None, quiet: bool) -> None:
+    save_json(json_file, board.document)
     if prints(quiet, json_file):
         _print(board.document, format, wide)
         typer.echo(f"page: {board.page.resolve()}", err=format != "table")

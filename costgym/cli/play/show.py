@@ -84,4 +84,4 @@ def _play(agent: str, env: str | None, task: int, options: WorldOptions, seed: i
     steps = list(replay_steps(world, recorded))
     view.give_up()
     name = f"{agent} plays task {view.account().task.id}, seed {seed}"
-    return EpisodeReport(name, f"{name}\n\n{episode_text(view, steps)}", view.chart(), view)
+    return EpisodeReport(name, f"{name}\n\n{episode_text(view, steps)}", view.chart(), world, recorded)

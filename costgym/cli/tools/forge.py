@@ -30,12 +30,15 @@ def forge(
     profile: Annotated[
         Path | None, option("Rates, latencies and prices from logged calls, as `calibrate` fits them.", "LOG")
     ] = None,
+    own: Annotated[
+        bool, option("One's own tools: no resellers, whole descriptions; no price and no failure that no log has.", "", "--own")
+    ] = False,
     page: Annotated[Path | None, option("Also write a page of the world: tools, data flow, tasks, prices.", "FILE")] = None,
     cache: Annotated[Path, option("Folder in which archives of packages are kept.", "DIR")] = Path("forge-packages"),
     json_file: JsonFile = None,
     quiet: Quiet = False,
 ) -> None:
-    """Make worlds out of API documents: operations that read become tools, and the data that flows between them becomes tasks.
+    """Make worlds out of API documents: operations become tools, and the data that flows between them becomes tasks.
 
     Example: `costgym forge my-openapi.yaml --out mine.yaml`
     """
@@ -46,11 +49,13 @@ def forge(
         raise ConfigError("--worlds", f"several worlds need a folder, and {out} is a file; leave out its ending")
     if not single and worlds is None:
         raise ConfigError("--out", f"expected a name ending in .yaml for one world, or --worlds N for a folder, got {out}")
+    if own and not single:
+        raise ConfigError("--own", "makes one world of one's own tools; leave it out, or make one world with --out FILE.yaml")
     if page is not None and not single:
         raise ConfigError("--page", "shows one world; leave it out, or make one world with --out FILE.yaml")
     profiles, settings = ((), None) if profile is None else measured(profile)
     if single:
-        report = _one(sources, out, seed, cache, profiles, settings, page)
+        report = _one(sources, out, seed, cache, profiles, settings, page, own)
     else:
         with workers.open() as pool:
             steps = forge_folder(sources, out, worlds or 1, seed, pool, cache, profiles, settings)
@@ -61,14 +66,14 @@ def forge(
 
 
 def _one(
-    sources: list[str], out: Path, seed: int, cache: Path, profiles: Any, settings: Any, page: Path | None
+    sources: list[str], out: Path, seed: int, cache: Path, profiles: Any, settings: Any, page: Path | None, own: bool
 ) -> dict[str, Any]:
     import yaml
 
     from costgym.experiments.fit.forge.forge import forge as make
     from costgym.simulators.files import make_folder, write_atomically
 
-    made, tally = make(sources, out.stem, seed, cache, profiles, settings)
+    made, tally = make(sources, out.stem, seed, cache, profiles, settings, own)
     make_folder(out.parent)
     plain = json.loads(json.dumps(made))  # what occurs twice is written twice, not as an alias
     write_atomically(out, yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=120))
@@ -97,8 +102,8 @@ def _shown(steps: Iterable[dict[str, Any]], quiet: bool) -> Iterable[dict[str, A
 def _print(report: dict[str, Any], out: Path, page: Path | None) -> None:
     share = report["used"] / report["operations"] if report["operations"] else 0.0
     typer.echo(
-        f"{report['documents']} documents, {report['operations']:,} operations: {report['used']:,} can be asked about "
-        f"({share:.1%}); the others:"
+        f"{report['documents']} documents, {report['operations']:,} operations: {report['used']:,} can be used ({share:.1%}), "
+        f"{report['used'] - report['written']:,} to read and {report['written']:,} to write; the others:"
     )
     for reason, count in report["unused"].items():
         typer.echo(f"  {count:>7,}  {reason}")

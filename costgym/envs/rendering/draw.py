@@ -1,6 +1,5 @@
 """Draw an episode: a table of calls as text, a Gantt chart as an image or as a page."""
 
-import re
 from functools import lru_cache
 from html import escape
 from typing import Any
@@ -279,24 +278,3 @@ def chart_drawing(chart: Chart, name: str, width: int = 960) -> str:
         f'<rect width="100%" height="100%" fill="{PAPER}"/>\n'
         f"{drawing}\n</svg>\n"
     )
-
-
-def chart_page(chart: Chart, name: str, text: str, width: int = 960, between: str = "") -> str:
-    """Write the SVG drawing and a text below it as a self-contained HTML page, with the HTML `between` between them."""
-    return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(name)}</title>\n'
-        "<style>body{margin:1rem;font-family:system-ui,sans-serif;background:#fff;color:#222}svg{max-width:100%;height:auto}"
-        "h1{font-size:1.25rem;overflow-wrap:anywhere}"
-        "pre{white-space:pre-wrap;overflow-wrap:anywhere;font-size:12px}.film{display:flex;flex-wrap:wrap;gap:1rem}figure{width:120px;margin:0;"
-        "font-size:13px;overflow-wrap:anywhere}figure img{display:block;image-rendering:pixelated}figcaption b{display:block}"
-        "figure p{min-height:90px;margin:0;padding:14px 8px;border:1px solid #ccc}</style></head>\n<body>\n"
-        f"<main>\n<h1>{escape(name)}</h1>\n{chart_drawing(chart, name, width)}{between}<pre>{_linked(escape(text))}</pre>\n"
-        "</main>\n</body></html>\n"
-    )
-
-
-def _linked(text: str) -> str:
-    """Link the calls that the last sentence names to their rows in the table of calls."""
-    head, why, sentence = text.rpartition("\nWhy: ")
-    head = re.sub(r"(?m)^ +(\d+) +\d+\.\d\d .*$", r'<span id="call-\1">\g<0></span>', head)
-    return head + why + re.sub(r"\bcall(\s+)(\d+)\b", r'<a href="#call-\2">call\1\2</a>', sentence)

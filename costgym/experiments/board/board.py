@@ -40,6 +40,7 @@ from costgym.experiments.play.result_set import Results
 from costgym.experiments.play.results import EpisodeResult
 from costgym.experiments.play.spending import Spending, sample_episodes
 from costgym.experiments.play.trajectories.format import relocated
+from costgym.experiments.play.trajectories.verify import BROKEN
 from costgym.simulators.errors import ConfigError, DataError, UnknownName
 from costgym.simulators.files import change_together, json_text, read_json
 from costgym.simulators.scenario import parse_scenario
@@ -97,7 +98,10 @@ class Leaderboard:
             episodes = with_verdicts(read_episodes(copy), verdicts)
         found = Results()
         for track in config.tracks:
-            currency = str(track.world.summary().get("currency") or "")
+            try:
+                currency = str(track.world.summary().get("currency") or "")
+            except BROKEN as error:
+                raise DataError(self.folder / "run.json", f"its world cannot be read ({error!r:.200})", track.name) from error
             own = [result for result in episodes if track_of(result.env, result.settings) == track.name]
             found += Results(
                 own, split=track.split, grading=config.grading, currency=currency, seed=config.seed, seeds=track.seeds

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict
 
 from costgym.experiments.board.tracks import has_own_limits, track_of
+from costgym.experiments.play.metric_registry import with_unit
 from costgym.experiments.play.metrics import GRADINGS
 from costgym.experiments.play.results import EpisodeResult
 from costgym.simulators.errors import check_known
@@ -99,12 +100,15 @@ def currency_of(document: Mapping[str, Any], track: str | None = None) -> str:
 
 
 def budget_label(budget: Mapping[str, float] | None, currency: str = "") -> str:
-    """A budget as text, for example ``20 credits, 60 s``."""
+    """A budget as text, for example ``20 ¢, 60 s``."""
     units = {"price": currency, "seconds": "s"}
     limits = budget or {}
     named = [name for name in RESOURCES if name in limits] + sorted(name for name in limits if name not in RESOURCES)
-    said = (f"{limits[name]:,g} {unit}" if (unit := units.get(name, name)) else f"{name} {limits[name]:,g}" for name in named)
-    return ", ".join(said) or "unlimited"
+    texts = (
+        with_unit(f"{limits[name]:,g}", unit) if (unit := units.get(name, name)) else f"{name} {limits[name]:,g}"
+        for name in named
+    )
+    return ", ".join(texts) or "unlimited"
 
 
 def condition_label(row: Mapping[str, Any], document: Mapping[str, Any]) -> str:

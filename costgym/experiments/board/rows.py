@@ -26,6 +26,7 @@ from costgym.experiments.play.results import EpisodeResult
 from costgym.experiments.play.statistics import holm, sign_flip_p_values
 
 SHIPPED_NAMES = ("replayed", "recorded")  # recorded entries of the zoo that come with the package, shown with a badge
+FIRST_TRACK = "text"
 MAX_REASONS = 3  # of void episodes, on a board
 BY_EPISODE = "by_episode"  # the key of a row's figures of each episode, by metric; see `play.metrics.episode_figures`
 PLAYED, SIMULATED, UNMETERED = BLOCKS = ("played", "simulated", "unmetered")
@@ -121,6 +122,11 @@ def blocks(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
     return [(name, own) for name, own in by_name.items() if own]
 
 
+def block_by_row(groups: Iterable[Sequence[Row]]) -> dict[int, str]:
+    """The block of every row, by its identity, from groups of one condition each."""
+    return {id(row): name for group in groups for name, block in blocks(group) for row in block}
+
+
 def tokens_counted(row: RowConfig, results: Iterable[EpisodeResult]) -> bool:
     """Whether the tokens that a row pays for were counted by us, where its model answered, or where none are paid for."""
     if not charges_tokens(row.track.name) or not is_custom(row.agent):
@@ -134,20 +140,26 @@ def is_ranked(row: Row) -> bool:
     return not is_reference(row) and not is_void(row)
 
 
-def track_files(leaderboard: Mapping[str, Any]) -> dict[str, str]:
-    """Return the file of each track's page; a board opens on its first track in which some agent is ranked."""
-    views = track_documents(leaderboard)
-    opens = next((number for number, view in enumerate(views) if any(map(is_ranked, view.get("rows") or ()))), 0)
-    tracks = [str(view.get("track", "")) for view in views]
-    return {track: "index.html" if number == opens else f"{track}.html" for number, track in enumerate(tracks)}
-
-
 def reasons(rows: Iterable[Row], key: str = "void_reasons") -> list[str]:
     """The error messages of the rows' void or, with `crash_reasons`, crashed episodes, the most frequent first."""
     counts: Counter[str] = Counter()
     for row in rows:
         counts.update({str(reason): int(count) for reason, count in (row.get(key) or {}).items()})
     return [reason for reason, _ in counts.most_common()]
+
+
+def tracks_in_order(leaderboard: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """A leaderboard's tracks as they are shown: chat agents first, and last those without a ranked row."""
+    return sorted(
+        track_documents(leaderboard),
+        key=lambda track: (not any(map(is_ranked, track.get("rows") or ())), track.get("track") != FIRST_TRACK),
+    )
+
+
+def track_files(leaderboard: Mapping[str, Any]) -> dict[str, str]:
+    """Return the file of each track's page, in the order of the tracks."""
+    tracks = [str(track.get("track", "")) for track in tracks_in_order(leaderboard)]
+    return {track: f"{track}.html" if number else "index.html" for number, track in enumerate(tracks)}
 
 
 def best(rows: Iterable[Row], metric: Metric, key: str) -> float | None:
@@ -239,24 +251,33 @@ def rivals_text(others: Sequence[tuple[str, bool | None]]) -> str:
     return f"Not significantly better than {shown}."
 
 
-def _leads(rows: Sequence[Row], metric: str, pairs: Sequence[Pair], seeds: int) -> list[int | None]:
-    """Return 1 or -1 for each pair whose first or second row is significantly better, 0 for others, None if not paired."""
+def differences(rows: Sequence[Row], metric: str, pairs: Sequence[Pair], seeds: int = 1) -> list[tuple[float, float] | None]:
+    """The mean difference of each pair's figures, first less second, and its p-value, adjusted for all of these pairs; None for
+    a pair without figures of the same episodes."""
     values = [_values(row, metric) for row in rows]
     count = max((len(each) for each in values if each is not None), default=0)
-    found: list[int | None] = [None] * len(pairs)
-    differences = {
-        place: one - other
-        for place, (a, b) in enumerate(pairs)
+    found: list[tuple[float, float] | None] = [None] * len(pairs)
+    gaps = {
+        number: one - other
+        for number, (a, b) in enumerate(pairs)
         if (one := values[a]) is not None and (other := values[b]) is not None and len(one) == len(other) == count
     }
-    if differences:
+    if gaps:
         # an episode that is void for one of a pair tells nothing: its difference is 0
-        stacked = np.nan_to_num(np.stack(list(differences.values())))  # (n_pairs, n_episodes)
+        stacked = np.nan_to_num(np.stack(list(gaps.values())))  # (n_pairs, n_episodes)
         if count % seeds == 0:
             stacked = stacked.reshape(len(stacked), -1, seeds).sum(axis=2)
-        for place, each, p in zip(differences, stacked, holm(sign_flip_p_values(stacked).tolist()), strict=True):
-            found[place] = int(np.sign(each.sum())) if p < LEVEL else 0
+        for number, gap, p in zip(gaps, stacked, holm(sign_flip_p_values(stacked).tolist()), strict=True):
+            found[number] = float(gap.sum()) / count, p
     return found
+
+
+def _leads(rows: Sequence[Row], metric: str, pairs: Sequence[Pair], seeds: int) -> list[int | None]:
+    """Return 1 or -1 for each pair whose first or second row is significantly better, 0 for others, None if not paired."""
+    return [
+        None if found is None else int(np.sign(found[0])) if found[1] < LEVEL else 0
+        for found in differences(rows, metric, pairs, seeds)
+    ]
 
 
 def _values(row: Row, metric: str) -> NDArray[np.float64] | None:

@@ -98,9 +98,3 @@ def track_documents(document: Mapping[str, Any]) -> list[dict[str, Any]]:
         }
         for track in named
     ]
-
-
-def track_document(document: Mapping[str, Any], track: object = None) -> dict[str, Any]:
-    """A leaderboard's track of that name, else the first, as `track_documents` has it."""
-    views = track_documents(document)
-    return next((view for view in views if view.get("track") == track), views[0])

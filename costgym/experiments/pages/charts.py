@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 
 from markupsafe import Markup
 
-from costgym.experiments.play.plots import COLOURS, MARKERS
+from costgym.experiments.play.plots import COLOURS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -67,22 +67,6 @@ class Panel(NamedTuple):
     title: str
     x_label: str
     series: Sequence[Series]
-
-
-def lines(
-    series: Sequence[Series], name: str, x_label: str, y_label: str, ticks: Sequence[float] = (), bottom: float | None = None
-) -> Markup:
-    """Draw a line for each series, with its name at the right end; lines that fall below `bottom` leave the frame."""
-    with _chart(x_label, y_label) as (figure, axes):
-        for each in series:
-            colour = _COLOURS[each.colour % SERIES]
-            axes.plot(each.xs, each.ys, color=colour, lw=1.4, marker=_marker(each.colour), ms=4.5)
-        if ticks:
-            axes.set_xticks(list(ticks))
-        if bottom is not None:
-            axes.set_ylim(bottom=bottom)
-        _name_at_the_end(axes, series)
-    return _svg(figure, name)
 
 
 def curve(
@@ -145,38 +129,6 @@ def estimates(rows: Sequence[Estimate], name: str) -> Markup:
         axes.set_ylim(len(rows) - 0.4, -0.6)
         axes.set_xlim(-0.02, 1.02)
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
-    return _svg(figure, name)
-
-
-class Dot(NamedTuple):
-    """A figure with its interval on the line of its name."""
-
-    name: str
-    value: float
-    low: float
-    high: float
-
-
-def dots(columns: Sequence[Sequence[Dot]], name: str, titles: Sequence[str]) -> Markup:
-    """Draw several figures of the same names side by side: one line a name, one chart a figure, with its value in digits."""
-    names = [_short_name(dot.name) for dot in columns[0]]
-    with _figure(2 * WIDTH, 0.7 + 0.27 * len(names)) as figure:
-        places = figure.subplots(1, len(columns), sharey=True, squeeze=False)[0]
-        for index, (axes, column, title) in enumerate(zip(places, columns, titles, strict=True)):
-            colour, widest = _COLOURS[index], max(dot.high for dot in column) or 1.0
-            axes.grid(axis="x", color=_RULE, lw=0.6)
-            axes.set_axisbelow(True)
-            axes.set_title(title, loc="left", fontsize=FONT_SIZE, color=_QUIET)
-            for line, dot in enumerate(column):
-                axes.plot([dot.low, dot.high], [line, line], color=colour, lw=4, alpha=0.35, solid_capstyle="butt")
-                axes.plot([dot.value], [line], marker=_marker(index), ms=5.5, color=colour, clip_on=False, zorder=3)
-                text = f"{dot.value:,.1f}" if dot.value else "0"
-                axes.annotate(text, (dot.high, line), (6, 0), textcoords="offset points", va="center", color=_INK)
-            axes.set_xlim(-0.01 * widest, 1.14 * widest)
-            axes.set_yticks(range(len(names)), names)
-            axes.set_ylim(len(names) - 0.5, -0.5)
-            axes.tick_params(length=0)
-            axes.spines["left"].set_visible(False)
     return _svg(figure, name)
 
 
@@ -270,10 +222,6 @@ def _chart(x_label: str, y_label: str, width: float = WIDTH, height: float = HEI
         axes.set_title(y_label, loc="left", fontsize=FONT_SIZE, color=_QUIET)
         axes.tick_params(length=3, width=0.6)
         yield figure, axes
-
-
-def _marker(index: int) -> str:
-    return MARKERS[index % len(MARKERS)]
 
 
 def _make_logarithmic(axes: Axes) -> None:

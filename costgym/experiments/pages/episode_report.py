@@ -14,16 +14,18 @@ from numpy.typing import NDArray
 
 from costgym.envs.base import BaseEnv, base_env
 from costgym.envs.rendering.chart import Bar, Chart, number
-from costgym.envs.rendering.draw import chart_drawing, chart_page, chart_picture
+from costgym.envs.rendering.draw import chart_drawing, chart_picture
 from costgym.envs.rendering.story import TEXT_WIDTH, short, wrapped
 from costgym.envs.why import why
-from costgym.experiments.pages.opencatp_images import images_section
+from costgym.experiments.pages.episode_detail import replayed
+from costgym.experiments.pages.episodes import episode_page
+from costgym.experiments.pages.opencatp_images import SceneImages
 from costgym.experiments.play.trajectories.format import Header, Trajectory, check_header, parse_header, parse_trajectory
 from costgym.experiments.play.trajectories.record import digest
 from costgym.experiments.play.trajectories.replay import Step, replay_recorded, trajectory_files
 from costgym.simulators.calls import Call
 from costgym.simulators.episode import Episode
-from costgym.simulators.errors import CostGymError, DataError, UnknownName
+from costgym.simulators.errors import ConfigError, CostGymError, DataError, UnknownName
 from costgym.simulators.files import iter_lines
 
 TIMELINE_COLUMNS = 60
@@ -142,12 +144,13 @@ MAX_SUGGESTIONS = 200
 
 @dataclass(frozen=True, slots=True)
 class EpisodeReport:
-    """A recorded episode as text and chart, with the environment that stands in it: an OpenCATP episode has images."""
+    """A recorded episode as text and chart, with the environment that can replay it."""
 
     name: str
     text: str
     chart: Chart  # its calls in time
-    world: BaseEnv[Any, Any]
+    env: gym.Env[Any, Any]
+    recorded: Trajectory
 
     def png(self) -> NDArray[np.uint8]:
         """RGB, shape (height, width, 3)."""
@@ -158,8 +161,19 @@ class EpisodeReport:
         return chart_drawing(self.chart, self.name, IMAGE_WIDTH)
 
     def html(self) -> str:
-        """Return chart, images and text as a page that needs nothing else."""
-        return chart_page(self.chart, self.name, self.text, IMAGE_WIDTH, images_section(self.world))
+        """Return the viewer of a leaderboard's episodes with this one in it, as a page that needs nothing else."""
+        images, world = SceneImages(), base_env(self.env)
+        detail = replayed(self.env, self.recorded, images)
+        about = self.recorded.agent, world.budget.as_dict(), currency_of(world)
+        return episode_page(self.name, *about, detail, images.encoded())
+
+
+def currency_of(world: BaseEnv[Any, Any]) -> str:
+    """The currency of an environment's prices; "" where its world was made from an object that no document can hold."""
+    try:
+        return str(world.world_spec().summary().get("currency") or "")
+    except ConfigError:
+        return ""
 
 
 def report_recorded(path: Path, key: str | None = None, data: str | None = None) -> EpisodeReport:
@@ -193,7 +207,7 @@ def report_recorded(path: Path, key: str | None = None, data: str | None = None)
     warning = "" if honest else f"\n{DIFFERS}\n"
     world = base_env(env)
     text = f"{title}\n{warning}\n{episode_text(world, played.steps, _settings(header), recorded.crash)}"
-    return EpisodeReport(title, text, world.chart(), world)
+    return EpisodeReport(title, text, world.chart(), env, recorded)
 
 
 def _fits(name: str, stem: str, file: Path) -> bool:

@@ -1,6 +1,6 @@
 """The leaderboard as self-contained pages, one a track, each a single HTML file that works from disk.
 
-Its first screen says which agent to take for a budget (`budget_section`), its table holds every figure; both are complete
+Its first screen says which agent to take for a budget (`first_screen`), its table holds every figure; both are complete
 without a script, which follows the reader's choices in the address. Every name is escaped, and the same leaderboard gives the
 same bytes.
 """
@@ -8,8 +8,7 @@ same bytes.
 import csv
 import io
 import itertools
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from markupsafe import Markup
@@ -32,7 +31,7 @@ from costgym.experiments.board.rows import (
     UNMETERED,
     badge,
     best,
-    block_of,
+    block_by_row,
     blocks,
     claim_text,
     columns_of,
@@ -45,27 +44,23 @@ from costgym.experiments.board.rows import (
     reasons,
     shown_name,
     track_files,
+    tracks_in_order,
 )
-from costgym.experiments.board.tracks import TRACKS, track_document, track_documents
+from costgym.experiments.board.store.runs import entry_of
+from costgym.experiments.board.tracks import TRACKS
 from costgym.experiments.pages.agent_notes import describe, judge_note, papers_behind
-from costgym.experiments.pages.budget_section import budget_section
+from costgym.experiments.pages.answers import grading_of
+from costgym.experiments.pages.first_screen import first_screen
 from costgym.experiments.pages.html import asset, embedded, render
 from costgym.experiments.pages.learning_curves import curves_section
-from costgym.experiments.pages.sections import plan_figures, reliability_section, robustness_section, writes_section
-from costgym.experiments.pages.table import ALWAYS_SHOWN, grading_of
+from costgym.experiments.pages.sections import sections_of
+from costgym.experiments.pages.table import ALWAYS_SHOWN
 from costgym.experiments.play.metric_registry import REGISTRY, Metric, Row, cell, figure, interval, plain
 from costgym.experiments.play.metrics import GRADINGS
 
-SECTIONS: tuple[Callable[[Mapping[str, Any]], Markup], ...] = (
-    plan_figures,
-    writes_section,
-    robustness_section,
-    reliability_section,
-    lambda track: curves_section(track.get("rows") or ()),
-)
-"""What a track's page shows below its table: each makes a section of the track, empty where it has nothing to say."""
 COLUMNS = 4  # figures that the table shows at first; a button shows all
 CSV = "leaderboard.csv"
+EPISODES = "episodes/index.html"
 _EXPLAINED = (
     ("Strict", "an answer passes if it holds every fact that was asked for; nothing else counts."),
     (
@@ -88,22 +83,12 @@ NOTHING = Markup("")
 Ranks = dict[int, tuple[int, str, str]]  # place in the whole order, rank, and band of ranks, by the identity of the row
 
 
-@dataclass(frozen=True, slots=True)
-class PageContext:
-    """The site around a page, and the page's content security policy."""
-
-    policy: str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
-    styles: tuple[str, ...] = ()  # addresses of further ones
-    bar: Markup = NOTHING  # navigation above the header
-    sections: Markup = NOTHING  # after the figures
-    agent_page: Callable[[Row], str] | None = None  # address of the page of a row's agent
-
-
-def pages_of(leaderboard: Mapping[str, Any]) -> dict[str, str]:
+def pages_of(leaderboard: Mapping[str, Any], episodes: bool = False) -> dict[str, str]:
     """Render the files beside a `leaderboard.json`, by their names: a page for each track, the first of which is `index.html`,
-    with the learning curves of trained agents whose runs are still there, and all rows as a table for spreadsheets."""
-    names, context = track_files(leaderboard), PageContext()
-    return {**{file: page_of(leaderboard, context, track) for track, file in names.items()}, CSV: csv_of(leaderboard)}
+    with the learning curves of trained agents whose runs are still there, and all rows as a table for spreadsheets. With
+    `episodes` the agents' names open the pages of their episodes (`pages.episodes`)."""
+    files = track_files(leaderboard)
+    return {**{file: page_of(leaderboard, track, episodes) for track, file in files.items()}, CSV: csv_of(leaderboard)}
 
 
 def csv_of(leaderboard: Mapping[str, Any], delimiter: str = ",") -> str:
@@ -132,17 +117,17 @@ def _harmless(text: str) -> str:
     return f"'{plain(text)}" if text[:1] in ("=", "+", "-", "@") else plain(text)
 
 
-def page_of(leaderboard: Mapping[str, Any], context: PageContext | None = None, track: str | None = None) -> str:
-    """Render the page of a leaderboard's track (None: the first) as a whole HTML document, in the context of a site. Rows may
-    be in any order; a `scenario` with name, description and currency, and `verified` rows, are shown where they are there."""
-    context = context or PageContext()
-    files, views = track_files(leaderboard), track_documents(leaderboard)
-    leaderboard = track_document(leaderboard, track)
+def page_of(leaderboard: Mapping[str, Any], track: str | None = None, episodes: bool = False) -> str:
+    """Render the page of a leaderboard's track (None: the first) as a whole HTML document. Rows may be in any order; a
+    `scenario` with name, description and currency, and `verified` rows, are shown where they are there."""
+    files, views = track_files(leaderboard), tracks_in_order(leaderboard)
+    leaderboard = next((view for view in views if view.get("track") == track), views[0])
     here = str(leaderboard.get("track", ""))
     title = TRACKS[here].title if here in TRACKS else "Tool-using agents"
     grading = leaderboard["grading"] if leaderboard.get("grading") in GRADINGS else grading_of(leaderboard.get("rows") or [])
     groups = by_condition(leaderboard.get("rows") or [], leaderboard, grading)
-    rows = sorted((row for group in groups for row in group), key=lambda row: BLOCKS.index(block_of(row)))
+    block = block_by_row(groups)
+    rows = sorted((row for group in groups for row in group), key=lambda row: BLOCKS.index(block[id(row)]))
     scenario = leaderboard.get("scenario")
     scenario = scenario if isinstance(scenario, Mapping) else {"name": scenario} if scenario else {}
     columns = _columns(leaderboard)
@@ -151,10 +136,10 @@ def page_of(leaderboard: Mapping[str, Any], context: PageContext | None = None, 
     peers = {id(row): group for group in groups for row in group}
     currency = currency_of(leaderboard)
     chosen = shown_first(groups) if groups else 0
-    face = budget_section(rows, leaderboard, groups[chosen][0], grading) if rows else None
+    face = first_screen(rows, groups, leaderboard, chosen, grading) if rows else None
     return render(
         "page.html",
-        context=context,
+        episodes=EPISODES if episodes else "",
         css=Markup(asset("page.css")),
         js=Markup(asset("page.js")),
         title=f"costgym leaderboard: {leaderboard.get('suite', '')}, seed {leaderboard.get('seed', '')}",
@@ -171,11 +156,8 @@ def page_of(leaderboard: Mapping[str, Any], context: PageContext | None = None, 
         csv=CSV,
         facts=_facts(leaderboard, rows, scenario),
         about=[TRACKS[here].sees if here in TRACKS else "", plain(scenario.get("description") or "")],
-        condition_title="Budget" if all(not settings_of(row, leaderboard) for row in rows) else "Condition",
-        condition_choices=_condition_choices(groups, leaderboard),
-        grading_choices=[
-            {"value": name, "label": name.capitalize(), "checked": name == grading} for name in gradings if len(gradings) > 1
-        ],
+        condition=chosen,
+        conditions=len(groups),
         ranking_note=_ranking_note(rows, columns[0], any(band for found in ranks.values() for _, _, band in found.values())),
         heads=_heads(columns, currency),
         more=len(columns) > COLUMNS,
@@ -183,15 +165,15 @@ def page_of(leaderboard: Mapping[str, Any], context: PageContext | None = None, 
             {
                 "kind": kind,
                 "rows": [
-                    {"number": number, **_row(row, leaderboard, columns, peers[id(row)], ranks, gradings, context.agent_page)}
+                    {"number": number, **_row(row, leaderboard, columns, peers[id(row)], ranks, gradings, episodes)}
                     for number, row in enumerate(rows)
-                    if block_of(row) == kind
+                    if block[id(row)] == kind
                 ],
             }
             for kind in BLOCKS
         ],
         notes=_notes(rows),
-        sections=[context.sections, *(section(leaderboard) for section in SECTIONS)],
+        sections=[*sections_of(leaderboard), curves_section(leaderboard.get("rows") or ())],
         explained=_EXPLAINED if len(gradings) > 1 else (),
         checked=_CHECKED if any(row.get("verified") for row in rows) else "",
         columns=[{"key": metric.key, "title": metric.heading(currency), "meaning": metric.meaning} for metric in columns],
@@ -245,7 +227,7 @@ def _sentence(rows: Sequence[Row], groups: Sequence[Sequence[Row]], leaderboard:
         condition = f"({condition_label(rows[0], leaderboard)})"
     played = f"{agents} agent{'s' * (agents != 1)} met the same simulated tools, {asked} episodes each {condition}."
     if simulated := sum(is_simulated(row) for row in rows):
-        whose = "Its language model is" if simulated == len(rows) else "Language models marked † are"
+        whose = "Its language model is" if simulated == len(rows) else "Some language models, marked in the table, are"
         return f"{played} {whose} simulated: such figures compare strategies and say nothing about a real model."
     recorded = " Replayed agents were trained and recorded before." if any(badge(row) for row in rows) else ""
     return (
@@ -269,16 +251,6 @@ def _facts(leaderboard: Mapping[str, Any], rows: Sequence[Row], scenario: Mappin
         "Release": leaderboard.get("release"),
     }
     return [(name, value) for name, value in facts.items() if value not in (None, "")]
-
-
-def _condition_choices(groups: Sequence[Sequence[Row]], leaderboard: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """List the choices of a condition: each, and all. The one in the middle is shown first, being the most telling."""
-    chosen = shown_first(groups)
-    each: list[dict[str, Any]] = [
-        {"value": index, "label": condition_label(group[0], leaderboard), "checked": index == chosen}
-        for index, group in enumerate(groups)
-    ]
-    return each if len(groups) == 1 else [*each, {"value": "all", "label": "All", "checked": not groups}]
 
 
 def _ranking_note(rows: Sequence[Row], main: Metric, bands: bool) -> str:
@@ -351,11 +323,11 @@ def _row(
     peers: Sequence[Row],
     ranks: Mapping[str, Ranks],
     gradings: Sequence[str],
-    agent_page: Callable[[Row], str] | None,
+    episodes: bool,
 ) -> dict[str, Any]:
     submission, rerun = row.get("submission"), row.get("rerun")
     model = plain(row["model"]) if row.get("model") else "no language model"
-    under = ["simulated model" if is_simulated(row) else "bound, not ranked" if is_reference(row) else model]
+    under = [] if is_simulated(row) else ["bound, not ranked" if is_reference(row) else model]
     if isinstance(submission, Mapping) and submission.get("model"):
         under.append(f"claims to use {plain(submission['model'])}")
     if row.get("verified") and not badge(row):
@@ -373,7 +345,7 @@ def _row(
         "env": row.get("env", ""),
         "agent": shown_name(row),
         "badge": badge(row),
-        "page": None if agent_page is None else agent_page(row),
+        "page": f"{EPISODES}#entry={entry_of(row, leaderboard, None).id}" if episodes else "",
         "under": ", ".join(under),
         "about": describe(row),
         "condition": condition_label(row, leaderboard),

@@ -12,13 +12,11 @@ from io import BytesIO
 from typing import Any, NamedTuple
 
 import numpy as np
-from markupsafe import Markup
 from numpy.typing import NDArray
 from PIL import Image
 
 from costgym.agents.networks import torch_threads
 from costgym.envs.base import BaseEnv
-from costgym.experiments.pages.html import part
 from costgym.simulators.errors import MissingExtra, require
 from costgym.simulators.opencatp.backends.base import RESTORERS, run_images
 from costgym.simulators.opencatp.backends.tiny import TinyBackend, weights_hash
@@ -185,15 +183,6 @@ class _Episode:
             return Answer(title, None, Artefact("Output", "none was made"), truth)
         score = self._world.evaluator.score(plan, replace(self._task, wants=(want,)), self._sample)
         return Answer(title, round(float(score), 6), given._replace(title="Output", about=f"of {given.title}"), truth)
-
-
-def images_section(world: BaseEnv[Any, Any]) -> Markup:
-    """Render the images and texts of a world's present episode as a part of a page; nothing for a world without images."""
-    images = SceneImages()
-    found = images.of(world)
-    if found is None:
-        return Markup("")
-    return part("episode-images.html", images=images.encoded().get(found.scene, {}), **found._asdict())
 
 
 def _png(image: Pixels) -> str:

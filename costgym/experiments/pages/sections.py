@@ -1,254 +1,178 @@
-"""Sections of a track's page: what faults cost, how reliable agents are, who pays twice, and plan score over size and α."""
+"""Sections of a track's page below its table: a row of `SECTIONS` for each, and one template for all."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 from markupsafe import Markup
 
 from costgym.experiments.board.conditions import (
-    CALM,
-    PASS_RATE,
-    budget_label,
     by_condition,
     condition_label,
-    currency_of,
     grouped,
     ranking_metric,
+    seeds_of,
+    settings_of,
     shown_first,
 )
-from costgym.experiments.board.rows import is_ranked, is_reference, is_simulated, is_void, shown_name
-from costgym.experiments.pages.charts import Dot, Series, dots, lines
+from costgym.experiments.board.rows import LEVEL, columns_of, differences, is_ranked, is_simulated, is_void, shown_name
+from costgym.experiments.pages.answers import grading_of
 from costgym.experiments.pages.html import part
-from costgym.experiments.play.metric_registry import REGISTRY, Row, cell, figure, interval, plain, written
-from costgym.experiments.play.metrics import GRADINGS
-
-_TITLES = {"failures": "Failures", "rate_limits": "Rate limits", "latency": "Latency"}
+from costgym.experiments.play.metric_registry import REGISTRY, Row, cell, figure, written
 
 
-def robustness_section(track: Mapping[str, Any]) -> Markup:
-    """Success over failure rate, rate limits and latency, as a section of a track's page; empty where no stress varies."""
-    rows = [row for row in track.get("rows") or () if row.keys() >= CALM.keys() and not is_void(row)]
-    levels = {name: sorted({float(row[name]) for row in rows}) for name in CALM}
-    if not rows or all(len(each) < 2 for each in levels.values()):
-        return Markup("")
-    metric = ranking_metric(track)
-    by_budget = grouped(rows, lambda row: tuple(sorted((row.get("budget") or {}).items())))
-    blocks: list[dict[str, Any]] = []
-    for budget, own in by_budget.items():
-        of_agent = grouped(own, lambda row: (str(row.get("agent")), str(row.get("model") or ""))).values()
-        agents = [_agent(each, levels, metric, track) for each in of_agent]
-        label = budget_label(dict(budget), currency_of(track)) if len(by_budget) > 1 else ""
-        blocks.append({"budget": label, "agents": sorted(agents, key=lambda agent: -agent["kept"])})
-    columns = [*({"title": _level(name, levels[name][-1])} for name in CALM if len(levels[name]) > 1), {"title": "All of them"}]
-    return part(
-        "robustness.html",
-        blocks=blocks,
-        columns=columns,
-        limits=[_level("rate_limits", level) for level in levels["rate_limits"]],
-        figure=_field(track),
-    )
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A table of agents and their figures.
+
+    Attributes:
+        key: of the metric that the section is about; without a row that has it, or where it is 0 everywhere, there is none.
+        title, note: what the figures are, in words.
+        others: keys of further metrics, a column each.
+        conditions: one table with a column for each condition, in place of a table for each condition.
+        parts: the figures of a row that has several of the kind, with the heading of each.
+    """
+
+    key: str
+    title: str
+    note: str
+    others: tuple[str, ...] = ()
+    conditions: bool = False
+    parts: Callable[[Row, str], Sequence[tuple[str, float | None]]] | None = None
 
 
-def _field(track: Mapping[str, Any]) -> str:
-    return "judged_fault_robustness" if track.get("grading") == GRADINGS[1] else "fault_robustness"
+AHEAD = Section(
+    "ahead",
+    "Who is really ahead",
+    "How far the agent of the line is ahead of the agent of the column, paired episode by episode on the same worlds. Coloured "
+    "cells are significant at 5 % by a paired sign-flip test, adjusted after Holm for all pairs under that budget; the others "
+    "may be chance.",
+)
+SECTIONS = (
+    Section(
+        "quality_of_plan",
+        "Plan score by the size of the input",
+        "At each size level of the image or text, from the smallest to the largest.",
+        parts=lambda row, _: [(f"size level {entry['level']}", entry["quality"]) for entry in row.get("by_level") or ()],
+    ),
+    Section(
+        "money_lost",
+        "Money lost by double execution",
+        "A call that books or pays and then times out has happened, or it has not. An agent that repeats it blindly may pay "
+        "twice. Money lost is what the unwanted effects at the end of an episode are worth.",
+        ("duplicates", "uncompensated", "state_correct", "pass_rate_under_budget"),
+    ),
+    Section(
+        "fault_robustness",
+        "What faults cost",
+        "The same tasks with the same luck in worlds of different harshness: the success rate with these faults divided by "
+        "that without any. Failures multiply a tool’s share of failing calls, rate limits the share of limited tools and how "
+        "little they admit, latency the time of calls.",
+        conditions=True,
+    ),
+    Section(
+        "pass_hat_k",
+        "Success every time",
+        "The share of tasks that an agent solves under all of k seeds, over all choices of k among those that were played.",
+        parts=lambda row, key: [(f"k = {k}", share) for k, share in enumerate(row.get(key) or (), 1)],
+    ),
+)
 
 
-def _level(name: str, factor: float) -> str:
-    return f"{_TITLES[name]} × {factor:g}"
+def sections_of(track: Mapping[str, Any]) -> list[Markup]:
+    """The sections of a track that have something to say."""
+    return [html for html in (_ahead(track), *(_render(section, track) for section in SECTIONS)) if html]
 
 
-def _agent(rows: Sequence[Row], levels: Mapping[str, Sequence[float]], metric: str, track: Mapping[str, Any]) -> dict[str, Any]:
-    """An agent's line in the summary, and its surface: a table for each latency, a line for each failure rate."""
-    by_level = {tuple(float(row[name]) for name in CALM): row for row in rows}
-    calm = tuple(CALM.values())
-    hardest = {name: levels[name][-1] for name in CALM}
-    varied = [name for name in CALM if len(levels[name]) > 1]
-    asked = [{**CALM, name: hardest[name]} for name in varied] + [hardest]
-    kept = [by_level.get(tuple(each[name] for name in CALM)) for each in asked]
-    field = _field(track)
-    cells = [cell(row or {}, field, "rate") for row in kept]
-    last = None if kept[-1] is None else figure(kept[-1], field)
-    return {
-        "name": shown_name(rows[0]),
-        "calm": written(None if calm not in by_level else figure(by_level[calm], metric), "rate"),
-        "cells": cells,
-        "kept": -1.0 if last is None else last,
-        "surface": [
-            {
-                "title": _level("latency", latency),
-                "lines": [
-                    {
-                        "title": _level("failures", failures),
-                        "cells": [_cell(by_level.get((failures, limits, latency)), metric) for limits in levels["rate_limits"]],
-                    }
-                    for failures in levels["failures"]
-                ],
-            }
-            for latency in levels["latency"]
-        ],
-    }
-
-
-def _cell(row: Row | None, metric: str) -> dict[str, Any]:
-    value = None if row is None else figure(row, metric)
-    return {"value": written(value, "rate"), "shade": 0 if value is None else round(100 * min(1.0, max(0.0, value)))}
-
-
-def reliability_section(track: Mapping[str, Any]) -> Markup:
-    """The shares of tasks that pass in all of k episodes, as a section; empty where every task is played once."""
-    groups = by_condition([row for row in track.get("rows") or [] if is_ranked(row)], track)
-    seeds = max((len(row.get("pass_hat_k") or ()) for group in groups for row in group), default=0)
-    if seeds < 2:
-        return Markup("")
-    names = {"strict": "pass_hat_k", "judge": "judged_pass_hat_k"}
-    first = shown_first(groups)
-    return part(
-        "reliability.html",
-        counts=range(1, seeds + 1),
-        gradings=GRADINGS,
-        blocks=[
-            {
-                "label": condition_label(group[0], track),
-                "open": number == first,
-                "agents": [
-                    {
-                        "name": _marked(row),
-                        "cells": [
-                            written(shares[k] if k < len(shares) else None, "rate")
-                            for grading in GRADINGS
-                            for shares in [row.get(names[grading]) or ()]
-                            for k in range(seeds)
-                        ],
-                    }
-                    for row in group
-                ],
-            }
-            for number, group in enumerate(groups)
-        ],
-    )
-
-
-LOST = "money_lost"
-
-
-def writes_section(track: Mapping[str, Any]) -> Markup:
-    """What double executions cost, a picture for each condition, as a section; empty where no tool writes."""
-    rows = [row for row in track.get("rows") or () if figure(row, LOST) is not None and not is_void(row)]
+def _ahead(track: Mapping[str, Any]) -> Markup:
+    """A matrix for each condition: how far the agent of the line is ahead of the agent of the column."""
+    rows = [row for row in track.get("rows") or () if is_ranked(row)]
     if not rows:
         return Markup("")
-    currency = plain(currency_of(track))
-    blocks = []
-    for label, own in grouped(rows, lambda row: condition_label(row, track)).items():
-        own.sort(key=lambda row: (-(figure(row, LOST) or 0.0), figure(row, PASS_RATE) or 0.0))
-        blocks.append({"label": label, "sentence": _sentence(own, currency), "chart": _chart(own, currency, label)})
-    return part("writes.html", blocks=blocks)
+    kind, key = columns_of(track)[0].kind, ranking_metric(track, grading_of(rows))
+    tables, groups = [], []
+    for group in by_condition(rows, track):
+        pairs = list(combinations(range(len(group)), 2))
+        tested = dict(zip(pairs, differences(group, key, pairs, seeds_of(track)), strict=True))
+        if any(tested.values()):
+            names = [_name(row) for row in group]
+            lines = [[_pair(tested, a, b, kind) for b in range(len(group))] for a in range(len(group))]
+            label = condition_label(group[0], track)
+            tables.append({"label": label, "heads": names, "lines": list(zip(names, lines, strict=True))})
+            groups.append(group)
+    if not tables:
+        return Markup("")
+    return part("section.html", section=AHEAD, tables=tables, first=shown_first(groups))
 
 
-def _chart(rows: list[Row], currency: str, label: str) -> Markup:
-    lost = [Dot(_name(row), figure(row, LOST) or 0.0, *_ends(row, LOST)) for row in rows]
-    passed = [
-        Dot(_name(row), 100 * (figure(row, PASS_RATE) or 0.0), *(100 * end for end in _ends(row, PASS_RATE))) for row in rows
-    ]
-    said = "; ".join(
-        f"{_name(row)} {written(figure(row, LOST), 'number')} lost, {written(figure(row, PASS_RATE), 'rate')} % passed"
-        for row in rows
-    )
-    titles = REGISTRY[LOST].heading(f"{currency} an episode"), REGISTRY[PASS_RATE].heading()
-    return dots([lost, passed], f"Who pays twice, {label}: {said}", titles)
+def _pair(tested: Mapping[tuple[int, int], tuple[float, float] | None], a: int, b: int, kind: str) -> dict[str, Any]:
+    found = tested.get((min(a, b), max(a, b)))
+    if found is None:
+        return {"value": "·" if a == b else "–", "span": "", "shade": 0, "mark": ""}
+    gap, p = found[0] if a < b else -found[0], found[1]
+    mark = "" if p >= LEVEL else "ahead" if gap > 0 else "behind"
+    return {"value": signed(gap, kind), "span": p_text(p), "shade": 0, "mark": mark}
 
 
-def _sentence(rows: list[Row], currency: str) -> str:
-    """Write who loses most, and who passes most among those that lose nothing."""
-    ranked = [row for row in rows if not is_reference(row)]
-    if not ranked:
-        return ""
-    worst = ranked[0]
-    lost, ends = figure(worst, LOST), interval(worst, LOST)
-    if not lost:
-        return "No agent loses money."
-    span = "" if ends is None else f" (95 %: {written(ends[0], 'number')} to {written(ends[1], 'number')})"
-    text = (
-        f"{_name(worst)} loses most: {written(lost, 'number')} {currency}{span} an episode, with "
-        f"{written(figure(worst, 'duplicates'), 'number')} double executions."
-    )
-    safe = [row for row in ranked if figure(row, LOST) == 0 and figure(row, PASS_RATE)]
-    if not safe:
-        return text
-    best = max(safe, key=lambda row: figure(row, PASS_RATE) or 0.0)
-    return f"{text} {_name(best)} loses nothing and passes {written(figure(best, PASS_RATE), 'rate')} %."
+def _render(section: Section, track: Mapping[str, Any]) -> Markup:
+    rows = [row for row in track.get("rows") or () if not is_void(row)]
+    key = REGISTRY[section.key].key_under(grading_of(rows))
+    if section.parts is not None:
+        rows = [row for row in rows if len(section.parts(row, key)) > 1]
+    elif not section.conditions or len({str(settings_of(row, track)) for row in rows}) > 1:
+        rows = [row for row in rows if figure(row, key) is not None]
+    if not any(figure(row, key) for row in rows):
+        return Markup("")
+    groups = by_condition(rows, track)
+    tables = _by_agent(groups, track, key) if section.conditions else [_table(section, group, track, key) for group in groups]
+    first = 0 if section.conditions else shown_first(groups)
+    return part("section.html", section=section, tables=tables, first=first)
 
 
-def _marked(row: Row) -> str:
-    return plain(shown_name(row)) + " †" * is_simulated(row)
+def _table(section: Section, rows: Sequence[Row], track: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """A condition's table: a column for each part, or for each metric."""
+    kind = REGISTRY[section.key].kind
+    if section.parts is not None:
+        heads = [head for head, _ in section.parts(rows[0], key)]
+        lines = [[_shaded(value, kind) for _, value in section.parts(row, key)] for row in rows]
+    else:
+        metrics = [REGISTRY[name] for name in (section.key, *section.others)]
+        heads = [metric.heading() for metric in metrics]
+        lines = [[_cell(row, metric.key_under(grading_of(rows)), metric.kind) for metric in metrics] for row in rows]
+    return {"label": condition_label(rows[0], track), "heads": heads, "lines": list(zip(map(_name, rows), lines, strict=True))}
+
+
+def _by_agent(groups: Sequence[Sequence[Row]], track: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+    """One table of all conditions: a line for each agent, the most robust under the harshest condition first."""
+    heads = [condition_label(group[0], track) for group in groups]
+    columns = [{_name(row): row for row in group} for group in groups]
+    agents = grouped((name for column in columns for name in column), lambda name: name)
+    order = sorted(agents, key=lambda name: -(figure(columns[-1].get(name, {}), key) or 0.0))
+    lines = [(name, [_cell(column.get(name, {}), key, "rate") for column in columns]) for name in order]
+    return [{"label": "", "heads": heads, "lines": lines}]
+
+
+def _cell(row: Row, key: str, kind: str) -> dict[str, Any]:
+    return {**_shaded(figure(row, key), kind), "span": cell(row, key, kind)["span"]}
+
+
+def _shaded(value: float | None, kind: str) -> dict[str, Any]:
+    """A figure as it is written, and how dark its cell is in percent: shares alone have a scale."""
+    share = value if kind == "rate" and value is not None else 0.0
+    return {"value": written(value, kind), "shade": round(100 * min(1.0, max(0.0, share))), "span": "", "mark": ""}
+
+
+def signed(value: float, kind: str) -> str:
+    """Write a difference with its sign; of shares in percentage points."""
+    size = written(abs(value), kind)
+    return size if not size.strip("0.") else f"{'+' if value > 0 else '−'}{size}"
+
+
+def p_text(value: float) -> str:
+    """Write a p-value as a reader sees it."""
+    return "p < 0.001" if value < 0.001 else f"p = {value:.3f}"
 
 
 def _name(row: Row) -> str:
-    return _marked(row) + " (bound)" * (is_reference(row) and not is_simulated(row))
-
-
-def _ends(row: Row, key: str) -> tuple[float, float]:
-    value = figure(row, key) or 0.0
-    return interval(row, key) or (value, value)
-
-
-KINDS = {"sequential": "Sequential tasks", "nonsequential": "Non-sequential tasks"}
-_NOT_DRAWN = ("random",)  # a random walk is so far below the others that it would flatten them; the table has it
-
-
-def plan_figures(document: Mapping[str, Any]) -> Markup:
-    """Draw the figures of a leaderboard whose rows are planners, as a section of its page; empty for any other."""
-    rows = [row for row in document.get("rows") or () if "alpha" in row and row["agent"] not in _NOT_DRAWN]
-    if not rows:
-        return Markup("")
-    alphas = sorted({row["alpha"] for row in rows})
-    middle = min(alphas, key=lambda alpha: (abs(alpha - 0.5), alpha))
-    colours = {agent: number for number, agent in enumerate(dict.fromkeys(row["agent"] for row in rows))}
-    parts = []
-    for kind, title in KINDS.items():
-        own = [row for row in rows if row["tasks"] == kind]
-        shown = [row for row in own if row["alpha"] == middle]
-        if shown:
-            sweep = _sweep(own, alphas, colours, title) if len(alphas) > 1 else None
-            figures = [_quality_by_level(shown, colours, title), sweep]
-            parts.append({"kind": kind, "title": title, "figures": [figure for figure in figures if figure is not None]})
-    return part("opencatp-figures.html", kinds=parts, alpha=middle, several=len(alphas) > 1)
-
-
-def _quality_by_level(rows: Sequence[Row], colours: Mapping[str, int], title: str) -> dict[str, Any] | None:
-    series = []
-    for row in rows:
-        levels = [level for level in row["by_level"] if level["quality"] is not None]
-        if len(levels) > 1:
-            xs, ys = [level["level"] for level in levels], [level["quality"] for level in levels]
-            series.append(Series(_marked(row), xs, ys, colours[row["agent"]]))
-    if not series:
-        return None
-    ticks = sorted({x for each in series for x in each.xs})
-    name = f"{title}: plan score by size level, one line a planner"
-    return {
-        "title": "Plan score by size of the image",
-        "caption": "Larger images cost more: what pays at level 0 is a loss at level 3. Lines that leave the frame go on.",
-        "chart": lines(series, name, "size level of the image", "plan score", ticks, _floor(series)),
-    }
-
-
-def _sweep(rows: Sequence[Row], alphas: Sequence[float], colours: Mapping[str, int], title: str) -> dict[str, Any]:
-    series = []
-    for agent, own in grouped(rows, lambda row: str(row["agent"])).items():
-        own.sort(key=lambda row: float(row["alpha"]))
-        xs, ys = [row["alpha"] for row in own], [row["quality_of_plan"] for row in own]
-        series.append(Series(_marked(own[0]), xs, ys, colours[agent]))
-    name = f"{title}: plan score over α, one line a planner"
-    return {
-        "title": "Plan score over α, the weight of the task score",
-        "caption": "The more the task score weighs, the more restoration pays.",
-        "chart": lines(series, name, "α", "plan score", alphas, _floor(series)),
-    }
-
-
-def _floor(series: Sequence[Series]) -> float:
-    """Return the bottom of an axis that a few planners far below all others do not stretch."""
-    values = sorted(value for each in series for value in each.ys)
-    middle, top = values[len(values) // 2], values[-1]
-    cut = middle - 1.5 * max(top - middle, 0.05)
-    return max(cut, values[0] - 0.06 * (top - values[0] or 1.0))
+    return f"{shown_name(row)} (simulated)" if is_simulated(row) else shown_name(row)

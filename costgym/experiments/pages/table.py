@@ -16,21 +16,16 @@ from costgym.experiments.board.conditions import (
     by_condition,
     condition_label,
     currency_of,
-    ranking_metric,
-    seeds_of,
-    shown_first,
 )
 from costgym.experiments.board.rows import (
     MAX_REASONS,
     SIMULATED,
     UNMETERED,
-    as_good,
     badge,
     best,
     blocks,
     claim_text,
     columns_of,
-    episodes_to_tell_apart,
     is_metered,
     is_ranked,
     is_reference,
@@ -38,13 +33,13 @@ from costgym.experiments.board.rows import (
     is_void,
     metrics_of,
     reasons,
-    rivals_text,
     shown_name,
+    tracks_in_order,
 )
-from costgym.experiments.board.tracks import TRACKS, track_documents
+from costgym.experiments.board.tracks import TRACKS
 from costgym.experiments.pages.agent_notes import judge_note
-from costgym.experiments.play.metric_registry import REGISTRY, Metric, Row, figure, interval, plain, written
-from costgym.experiments.play.metrics import GRADINGS
+from costgym.experiments.pages.answers import answer_first, grading_of
+from costgym.experiments.play.metric_registry import Metric, Row, estimate, figure, plain, unit_of, written
 
 ALWAYS_SHOWN = {
     PASS_RATE: {PASS_RATE, "cost_per_success", "budget_failure_rate"},
@@ -54,8 +49,8 @@ ALWAYS_SHOWN = {
 """The columns that the narrowest terminal shows, by the metric that ranks."""
 _GRADINGS = {"strict": "strict", "judge": "judge (a seeded stand-in)"}
 _APART = {
-    SIMULATED: "with a simulated language model, ranked apart",
-    UNMETERED: "unmetered: tokens as the agents report them, ranked apart",
+    SIMULATED: "with a simulated language model",
+    UNMETERED: "unmetered: tokens as the agents report them",
 }
 MIN_NAME = 12  # characters of an agent's name
 GAP = 2  # between columns
@@ -69,17 +64,27 @@ def print_table(leaderboard: Mapping[str, Any], console: Console, wide: bool = F
     luck = f"seed {leaderboard.get('seed')}" if not isinstance(epoch, Mapping) else f"epoch {epoch.get('name')}"
     about = plain(f"suite {leaderboard.get('suite')}, {luck}")
     console.print(Text.assemble(("costgym leaderboard", "bold"), (f"  {about}", "dim")))
-    tracks = track_documents(leaderboard)
+    tracks = tracks_in_order(leaderboard)
     for track in tracks:
         if len(tracks) > 1:
             console.print(Text(f"\n{TRACKS[track['track']].title}", style="bold underline"))
         print_track(track, console, wide)
+    if len(tracks) > 1:
+        print_answers(tracks, console)
+
+
+def print_answers(tracks: Sequence[Mapping[str, Any]], console: Console) -> None:
+    """Print the answer of every track, a sentence each: the last lines of a leaderboard."""
+    console.print()
+    for track in tracks:
+        if (first := answer_first(track)) is not None:
+            console.print(Text.assemble((TRACKS[track["track"]].title, "bold"), f"  {first.sentence}"))
 
 
 def markdown_of(leaderboard: Mapping[str, Any], wide: bool = False) -> str:
     """Write a leaderboard as Markdown: a table for each track and condition, with few columns, or all if it may be wide."""
     parts = []
-    for track in track_documents(leaderboard):
+    for track in tracks_in_order(leaderboard):
         rows = track.get("rows") or []
         grading = grading_of(rows)
         columns = _fitting(track, rows, grading, 0, UNLIMITED if wide else 0) if rows else []
@@ -91,32 +96,10 @@ def markdown_of(leaderboard: Mapping[str, Any], wide: bool = False) -> str:
             for rank, row, cells in _cells(group, columns, grading):
                 if row is not None:
                     shown = (f"**{value}**" if bold else value for value, bold in cells)
-                    name = re.sub(r"([\\`*_\[\]<|])", r"\\\1", _name(row).plain)
+                    name = re.sub(r"([\\`*_\[\]<|])", r"\\\1", _name(row).plain + " simulated" * is_simulated(row))
                     lines.append([f"{'' if is_metered(row) else 'u'}{rank}" if rank != "–" else rank, name, *shown])
             parts.append(f"**{title}**\n\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines))
     return "\n\n".join(parts) + "\n"
-
-
-def found(track: Mapping[str, Any]) -> str:
-    """Say who is best under the condition that a page shows first, at what cost, and who is as good; "" without a ranked row.
-    Agents with a simulated language model, or with tokens that only they counted, are named only where there are no others."""
-    grading = grading_of(track.get("rows") or [])
-    groups = by_condition([row for row in track.get("rows") or [] if is_ranked(row)], track, grading)
-    if not groups:
-        return ""
-    leader, *others = blocks(groups[shown_first(groups)])[0][1]
-    metric, key = columns_of(track)[0], ranking_metric(track, grading)
-    thrift = figure(leader, REGISTRY["cost_per_success"].key_under(grading)) if metric.key == PASS_RATE else None
-    value, ends = figure(leader, key), interval(leader, key)
-    span = "" if ends is None else f" ({written(ends[0], metric.kind)} to {written(ends[1], metric.kind)})"
-    price = "" if thrift is None else f", {written(thrift, 'number')} {currency_of(track)} a success"
-    alike = as_good(leader, others, key, seeds_of(track))
-    rivals = rivals_text([(plain(shown_name(row)), each) for row, each in zip(others, alike, strict=True)]) if others else ""
-    if others and alike[0]:
-        needed = episodes_to_tell_apart(leader, others[0], key, seeds_of(track))
-        rivals += "" if needed is None else f" About {needed:,} episodes would tell it from {plain(shown_name(others[0]))}."
-    said = f"{metric.heading()} {written(value, metric.kind)}{span}{price}."
-    return plain(f"{condition_label(leader, track)}: {shown_name(leader)}, {said} {rivals}".rstrip())
 
 
 def print_row(row: Row, console: Console, world: Mapping[str, Any]) -> None:
@@ -128,10 +111,9 @@ def print_row(row: Row, console: Console, world: Mapping[str, Any]) -> None:
     console.print(Text.assemble((plain(row["agent"]), "bold"), (f"  {plain(' · '.join(filter(None, about)))}", "dim")))
     for metric in metrics_of(row):
         key = metric.key_under(row["grading"])
-        value, ends = figure(row, key), interval(row, key)
-        if value is not None:
-            span = "" if ends is None else f"  {written(ends[0], metric.kind)} to {written(ends[1], metric.kind)}"
-            line = Text(f"{metric.heading(currency):28}{written(value, metric.kind):>10}").append(span, style="dim")
+        if figure(row, key) is not None:
+            value, _, ends = estimate(row, key, metric.kind).partition(" ")
+            line = Text(f"{metric.heading(currency):28}{value:>10}").append(f" {ends}", style="dim")
             console.print(line, no_wrap=True, crop=False, overflow="ignore")
 
 
@@ -140,8 +122,8 @@ def print_track(leaderboard: Mapping[str, Any], console: Console, wide: bool = F
     bold. A wide terminal shows more columns; a narrow one shortens names, never numbers. A bound has no rank."""
     rows = leaderboard.get("rows") or []
     grading = grading_of(rows)
-    if said := found(leaderboard):
-        console.print(Text(said))
+    if (first := answer_first(leaderboard)) is not None:
+        console.print(Text(first.sentence))
     console.print(_about(leaderboard, rows, grading))
     if not rows:
         console.print("no rows yet")
@@ -208,7 +190,7 @@ def _cells(
 ) -> Iterator[tuple[str, Row | None, list[tuple[str, bool]]]]:
     """Rank, row and figures with whether each is the best; before rows that are ranked apart, their heading and no row."""
     for kind, block in blocks(rows):
-        if kind in _APART and (kind == UNMETERED or len(block) < len(rows)):
+        if kind in _APART:
             yield _APART[kind], None, []
         ranks = itertools.count(1)
         for row in block:
@@ -221,19 +203,12 @@ def _cells(
             yield str(next(ranks)) if is_ranked(row) else "–", row, cells
 
 
-def grading_of(rows: Sequence[Row]) -> str:
-    """The grading of a leaderboard's rows."""
-    return next((row["grading"] for row in rows if row.get("grading") in GRADINGS), GRADINGS[0])
-
-
 def _name(row: Row) -> Text:
     """The agent's name, and in dim letters what its figures rest on."""
     name = Text(plain(shown_name(row)), style="" if is_ranked(row) else "dim")
-    if is_simulated(row):
-        name.append(" †", style="dim")
-    elif badge(row):
+    if badge(row):
         name.append(f" {badge(row)}", style="dim italic")
-    elif row.get("model"):
+    elif row.get("model") and not is_simulated(row):  # a heading says that these are simulated
         name.append(f" {plain(row['model'])}", style="dim")
     if isinstance(row.get("rerun"), Mapping):
         name.append(f" {claim_text(row['rerun'])}", style="dim")
@@ -244,14 +219,19 @@ def _about(leaderboard: Mapping[str, Any], rows: Sequence[Row], grading: str) ->
     counts = sorted({row.get("episodes", 0) for row in rows})
     episodes = "" if not rows else " to ".join(map(str, dict.fromkeys((counts[0], counts[-1])))) + " episodes a row"
     currency = currency_of(leaderboard)
-    parts = (episodes, f"{_GRADINGS[grading]} grading", f"prices in {currency}" if currency else "")
+    parts = (episodes, f"{_GRADINGS[grading]} grading", _money_note(currency))
     return Text(plain(" · ".join(filter(None, parts))), style="dim")
+
+
+def _money_note(currency: str) -> str:
+    symbol = unit_of(currency)
+    return "" if not currency else "cost in cents (¢)" if symbol == "¢" else f"cost in {symbol}"
 
 
 def _notes(leaderboard: Mapping[str, Any], rows: Sequence[Row]) -> list[str]:
     notes = []
     if any(is_simulated(row) for row in rows):
-        notes.append("† a simulated language model: its figures say nothing about a real one")
+        notes.append("simulated: a language model without weights; its figures say nothing about a real one")
     if any(badge(row) for row in rows):
         notes.append("replayed: recorded episodes of a trained agent, replayed here from their actions; --play-zoo plays it")
     if any(is_reference(row) for row in rows):

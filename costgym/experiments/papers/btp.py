@@ -33,7 +33,7 @@ from costgym.experiments.papers.claims import (
     levels_of,
     printed,
     two_sided,
-)  # fmt: skip
+)
 from costgym.experiments.papers.paper import BOARD, CHATGPT, PUBLISHED, Job, Paper, Protocol, Row, Tables
 from costgym.experiments.papers.pictures import curve
 from costgym.experiments.papers.playing import (
@@ -44,7 +44,7 @@ from costgym.experiments.papers.playing import (
     play_protocols,
     play_sessions,
     text_env,
-)  # fmt: skip
+)
 from costgym.experiments.play.episodes import play_many
 from costgym.experiments.play.execution.engine import Local
 from costgym.experiments.play.experience import ExperienceSettings, describe_experience, first_uses, past_uses
@@ -213,10 +213,6 @@ CURVE_METRICS = (
     "judged_pass_rate_under_budget", "pass_rate_under_budget", "average_cost", "judged_pass_rate", "pass_rate",
     "budget_failure_rate",
 )  # fmt: skip
-DIFFERENCE_METRICS = (
-    "judged_pass_rate_under_budget", "pass_rate_under_budget", "judged_pass_rate", "pass_rate", "average_cost",
-    "budget_failure_rate",
-)  # fmt: skip
 COLUMNS = (
     ("judged_pass_rate_under_budget", "PBC %", "rate"),
     ("average_cost", "AC", "number"),
@@ -270,7 +266,7 @@ def difference_rows(points: Mapping[Point, Sequence[EpisodeResult]], seed: int) 
             with_btp, plain = played[f"{base}+btp", budget], played[base, budget]
             pairs = {
                 metric: paired_difference(with_btp, plain, metric, seed=seed, resamples=RESAMPLES)
-                for metric in DIFFERENCE_METRICS
+                for metric, _, _ in DIFFERENCE_COLUMNS
             }
             figures = {metric: pair.difference for metric, pair in pairs.items()}
             ends = {metric: list(pair.ci95) for metric, pair in pairs.items()}

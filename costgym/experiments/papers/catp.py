@@ -36,7 +36,7 @@ from costgym.experiments.papers.claims import (
     levels_of,
     printed,
     two_sided,
-)  # fmt: skip
+)
 from costgym.experiments.papers.paper import BOARD, PUBLISHED, Job, Paper, Progress, Protocol, Row, Tables
 from costgym.experiments.papers.pictures import curve
 from costgym.experiments.play.execution.engine import Local

@@ -27,7 +27,7 @@ from costgym.experiments.papers.claims import (
     interval_ends,
     levels_of,
     printed,
-)  # fmt: skip
+)
 from costgym.experiments.papers.paper import PUBLISHED, Job, Paper, Protocol, Row, Tables, published
 from costgym.experiments.play.decisions import ACCURACIES, DecisionRecord, accuracies, evaluate, evaluate_together
 from costgym.simulators.decision.samples import CALL, NO_CALL, NO_SEARCH

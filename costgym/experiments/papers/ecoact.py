@@ -30,7 +30,7 @@ from costgym.experiments.papers.claims import (
     levels_of,
     printed,
     two_sided,
-)  # fmt: skip
+)
 from costgym.experiments.papers.paper import BOARD, CHATGPT, PUBLISHED, Job, Paper, Protocol, Row, Tables, published
 from costgym.experiments.papers.pictures import curve
 from costgym.experiments.papers.playing import enlarged, play_board, play_protocols, play_sessions

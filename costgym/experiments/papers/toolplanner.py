@@ -41,7 +41,7 @@ from costgym.experiments.papers.claims import (
     interval_ends,
     levels_of,
     printed,
-)  # fmt: skip
+)
 from costgym.experiments.papers.paper import BOARD, PUBLISHED, Job, Paper, Protocol, Row, Tables
 from costgym.experiments.papers.playing import enlarged, play_pieces, play_protocols, text_env
 from costgym.experiments.play.episodes import play, result_of

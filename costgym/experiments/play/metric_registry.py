@@ -4,12 +4,13 @@ Terminal, pages, `leaderboard.json` and the documentation take their words from 
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 Row = Mapping[str, Any]
 CURRENCY = "currency"  # the unit of a price; shown as the scenario's currency
+SYMBOLS = {"credits": "¢", "USD": "$"}  # a credit is a cent: price tables count 100 of them `per_dollar`
 
 
 class Group(NamedTuple):
@@ -36,8 +37,8 @@ class Metric:
     compares: bool = False  # the best value may be set in bold: an agent that achieves nothing does not win here
 
     def heading(self, currency: str = "") -> str:
-        """The display name with the unit, such as ``Pass %`` or ``Cost, credits``."""
-        unit = currency if self.unit == CURRENCY else self.unit
+        """The display name with the unit, such as ``Success %`` or ``Cost, ¢``."""
+        unit = unit_of(currency) if self.unit == CURRENCY else self.unit
         return self.name if not unit else f"{self.name} %" if unit == "%" else f"{self.name}, {unit}"
 
     def key_under(self, grading: str) -> str:
@@ -51,12 +52,12 @@ class Metric:
 
 _ALL = (
     Metric(
-        "pass_rate_under_budget", "Pass", "%", "rate",
+        "pass_rate_under_budget", "Success", "%", "rate",
         "Share of episodes whose answer passes and that keep within every limit of the budget; agents are ranked by it.",
         "judged_pass_rate_under_budget", True, True,
     ),
     Metric(
-        "pass_hat_k", "Passes every time", "%", "rate",
+        "pass_hat_k", "Success every time", "%", "rate",
         "Share of tasks that pass within the budget under every one of their seeds (pass^k).",
         "judged_pass_hat_k", True, True,
     ),
@@ -67,11 +68,11 @@ _ALL = (
     ),
     Metric(
         "fault_robustness", "Fault robustness", "%", "rate",
-        "Pass rate with these faults divided by that without any, of the same agent on the same tasks with the same luck.",
+        "Success rate with these faults divided by that without any, of the same agent on the same tasks with the same luck.",
         "judged_fault_robustness", True,
     ),
     Metric(
-        "pass_rate", "Pass at any cost", "%", "rate",
+        "pass_rate", "Success at any cost", "%", "rate",
         "Share of episodes whose answer passes, even over the budget; a plan passes with a task score of at least 0.5.",
         "judged_pass_rate", True, True,
     ),
@@ -134,7 +135,7 @@ _ALL = (
         "Share of episodes whose answer states a value that neither the query nor any observation holds.",
     ),
     Metric(
-        "model_judge_pass_rate", "Pass, model judge", "%", "rate",
+        "model_judge_pass_rate", "Success, model judge", "%", "rate",
         "Share of episodes whose answer the language model of --judge passes, even over the budget; no rank depends on it.",
         higher_is_better=True,
     ),
@@ -148,7 +149,7 @@ _ALL = (
     ),
     Metric(
         "budget_area", "Area over budgets", "%", "rate",
-        "Area under the pass rate over the logarithm of the budget.", "judged_budget_area", True,
+        "Area under the success rate over the logarithm of the budget.", "judged_budget_area", True,
     ),
     Metric("void_episodes", "Void", "", "count", "Episodes that a broken back-end made void; in a handed-in row they failed."),
     Metric("retried", "Tried again", "", "count", "Episodes that were played again because a back-end failed."),
@@ -216,10 +217,48 @@ def written(value: float | None, kind: str) -> str:
     return text.replace("-", "−", 1) if text.startswith("-") else text
 
 
+def unit_of(currency: str) -> str:
+    """The symbol of a currency, or its name."""
+    return SYMBOLS.get(currency, currency)
+
+
+def with_unit(text: str, unit: str) -> str:
+    """A figure with its unit or currency: ``12 ¢``, ``$0.13``, ``95 %``, ``3 s``."""
+    symbol = unit_of(unit)
+    return f"{symbol}{text}" if symbol == "$" else f"{text} {symbol}".rstrip()
+
+
+def brief(value: float | None, kind: str = "number") -> str:
+    """A figure in two significant digits, for sentences; larger numbers and shares are whole."""
+    if value is None:
+        return "–"
+    number = 100 * value if kind == "rate" else value
+    whole = abs(number) >= 10 or (kind == "rate" and abs(number) >= 1)
+    size = f"{math.floor(abs(number) + 0.5):,}" if whole else f"{float(f'{abs(number):.2g}'):g}"  # halves go up, as in tables
+    return f"−{size}" if number < 0 and size != "0" else size
+
+
+def signed(value: float) -> str:
+    """A difference in two significant digits, with its sign."""
+    text = brief(abs(value))
+    return text if text == "0" else f"{'+' if value > 0 else '−'}{text}"
+
+
+def span(low: str, high: str) -> str:
+    """An interval as it is written beside its figure: ``(9–15)``, or ``(−3 to +53)`` where a dash would look like a sign."""
+    return f"({low} to {high})" if {"−", "+"} & {*low, *high} else f"({low}–{high})"
+
+
+def estimate(row: Row, key: str, kind: str, write: Callable[[float | None, str], str] = written) -> str:
+    """A figure with its interval, as all texts write it: ``12 (9–15)``."""
+    value, ends = write(figure(row, key), kind), interval(row, key)
+    return value if ends is None else f"{value} {span(write(ends[0], kind), write(ends[1], kind))}"
+
+
 def cell(row: Row, key: str, kind: str) -> dict[str, Any]:
-    """A figure as it is written, and the ends of its interval; None for those where it has none."""
-    ends = interval(row, key)
-    return {"value": written(figure(row, key), kind), "ends": None if ends is None else [written(end, kind) for end in ends]}
+    """A figure as it is written, and its interval; "" for one without."""
+    value, _, ends = estimate(row, key, kind).partition(" ")
+    return {"value": value, "span": ends}
 
 
 def plain(text: object) -> str:

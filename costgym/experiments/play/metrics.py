@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from markupsafe import Markup
 
 from costgym.agents.models.base import FORMS, MISHAPS, REQUESTS, SERVER_NOTES, UNREAD
+from costgym.experiments.play.metric_registry import REGISTRY, plain, signed, span
 from costgym.experiments.play.results import ORIGINS, TOKEN_CLASSES, TOKEN_COST, EpisodeResult
-from costgym.experiments.play.statistics import FloatArray, all_of_k, independent_trials, intervals, swap_p_value, wilson
+from costgym.experiments.play.statistics import LEVEL, FloatArray, all_of_k, independent_trials, intervals, swap_test, wilson
 from costgym.simulators.errors import ConfigError, check_known
 from costgym.simulators.opencatp.tools import LEVELS
 
@@ -282,16 +284,18 @@ def episode_figures(results: Iterable[EpisodeResult], metric: str, episodes: int
     return [None if value is None else round(value, 6) for value in values]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class PairedDifference:
-    """The difference between agents `a` and `b` in the worlds that both played.
+    """The difference between agents `a` and `b` in the worlds that both played; printed, it is a sentence.
 
     Attributes:
         metric: its name.
         episodes: number of common episodes, void ones left out.
         difference: figure of `a` less figure of `b`.
-        ci95: paired bootstrap interval of the difference.
+        ci95: all differences that the test does not reject at 5 %; it holds 0 exactly where `p_value` is at least 0.05. An end
+            is infinite where episodes are too few to say anything.
         p_value: of the hypothesis that the two are exchangeable within each episode, two-sided.
+        a, b: the names of the agents.
     """
 
     metric: str
@@ -299,6 +303,30 @@ class PairedDifference:
     difference: float
     ci95: tuple[float, float]
     p_value: float
+    a: str = ""
+    b: str = ""
+
+    def __str__(self) -> str:
+        """Say who is ahead, by how much, and whether that may be chance."""
+        metric = next(metric for metric in REGISTRY.values() if self.metric in (metric.key, metric.judge))
+        scale, unit = (100.0, " points") if metric.kind == "rate" else (1.0, "")
+        size, low, high = (scale * value for value in (self.difference, *self.ci95))
+        if math.inf in (-low, high) or (metric.kind == "rate" and self.ci95 == (-1.0, 1.0)):
+            ends = f"; {self.episodes} episodes are too few for an interval"
+        else:
+            ends = f" {span(signed(low), signed(high))}"
+        verdict = "" if self.p_value < LEVEL else ": it may be chance"
+        p = "p < 0.001" if self.p_value < 0.001 else f"p = {self.p_value:.3f}"
+        return (
+            f"{plain(self.a)} less {plain(self.b)}, {metric.name.lower()}: {signed(size)}{unit}{ends}, {p}, "
+            f"{self.episodes} episodes{verdict}"
+        )
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """The sentence as a paragraph of a notebook; names are escaped."""
+        return str(Markup("<p>{}</p>").format(str(self)))
 
 
 def paired_difference(
@@ -312,11 +340,12 @@ def paired_difference(
 ) -> PairedDifference:
     """Compare two agents episode by episode, so that differences between worlds cancel out.
 
-    The p-value comes from exchanging the two records within episodes at random, which for a mean is the sign-flip test.
+    Interval and p-value are of one test: the two records are exchanged within episodes at random, which for a mean is the
+    sign-flip test.
 
     Args:
-        resamples: how many of each.
-        seeds: episodes of one task in a row, which the bootstrap draws together.
+        resamples: how many exchanges are drawn.
+        seeds: episodes of one task in a row, which are exchanged together.
 
     Raises:
         ConfigError: no episode is in both, or a common one was another world (task or seed) for the two.
@@ -334,14 +363,17 @@ def paired_difference(
     figures = _ratio(a_num, a_den), _ratio(b_num, b_den)
     if figures[0] is None or figures[1] is None:
         raise ConfigError("comparison", f"expected a common episode with a {metric} for both, got none")
-    columns = np.stack([a_num, b_num], 1), np.stack([a_den, b_den], 1)
-    low, high = intervals(*columns, common, seed, resamples, difference=True, group=seeds)
+    p_value, (low, high) = swap_test((a_num, a_den), (b_num, b_den), common, seed, resamples, seeds)
+    if metric in _SHARES:
+        low, high = max(-1.0, low), min(1.0, high)
     return PairedDifference(
         metric=metric,
         episodes=len(common),
         difference=_tidy(figures[0] - figures[1]) or 0.0,
-        ci95=(_tidy(float(low[0])) or 0.0, _tidy(float(high[0])) or 0.0),
-        p_value=swap_p_value((a_num, a_den), (b_num, b_den), common, seed, resamples),
+        ci95=(float(f"{low:.12g}") + 0.0, float(f"{high:.12g}") + 0.0),
+        p_value=p_value,
+        a=left[common[0]].agent,
+        b=right[common[0]].agent,
     )
 
 

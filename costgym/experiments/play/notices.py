@@ -30,7 +30,9 @@ def server_notices(row: Mapping[str, Any]) -> list[str]:
     real = bool(row.get("model")) and not str(row["model"]).startswith("simulated")
     if real and not found and row.get("pass_rate") == 0:
         if row.get("agent_error_rate") is None:
-            found.append(f"{agent}: no episode had a call; see `costgym doctor --model NAME` if the model can call functions")
+            found.append(
+                f"{agent}: no call reached a tool; `costgym doctor --model NAME` says whether the model calls functions"
+            )
         elif row["agent_error_rate"] > 0.9:
             found.append(f"{agent}: nearly every call was refused as the model's own mistake; an episode shows why")
     return found

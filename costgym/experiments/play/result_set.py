@@ -12,10 +12,22 @@ from typing import Any, overload
 from markupsafe import Markup
 
 from costgym.experiments.play.load import load_episodes
-from costgym.experiments.play.metric_registry import REGISTRY, Group, cell, figure, plain, written
+from costgym.experiments.play.metric_registry import (
+    REGISTRY,
+    Group,
+    Metric,
+    brief,
+    cell,
+    estimate,
+    figure,
+    plain,
+    with_unit,
+    written,
+)
 from costgym.experiments.play.metrics import PairedDifference, paired_difference, summarise
 from costgym.experiments.play.plots import PASS, Plots
 from costgym.experiments.play.results import EpisodeResult, outcome
+from costgym.experiments.play.statistics import LEVEL, holm
 from costgym.simulators.errors import ConfigError, UnknownName, check_known, require
 from costgym.simulators.ledger import RESOURCES
 
@@ -272,7 +284,13 @@ class Results(Sequence[EpisodeResult]):
     # -- shown -------------------------------------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
-        """One line: agents, environments, episodes, split, passes and cost."""
+        """A line on what was played; of several agents or budgets also a table, and a sentence on who is ahead."""
+        if len(self._groups) < 2:
+            return self._line()
+        return "\n".join([self._line(), *(text for env in self.conditions for text in (self._text(env), self.conclusion(env)))])
+
+    def _line(self) -> str:
+        """Agents, environments, episodes, split; of one agent successes and cost too."""
         if not self:
             return "Results(no episodes)"
         agents, envs = (dict.fromkeys(getattr(group, name) for group in self._groups) for name in ("agent", "env"))
@@ -280,8 +298,8 @@ class Results(Sequence[EpisodeResult]):
         if len(self._groups) == 1:
             episodes, own = next(iter(self._groups.values())), next(iter(self.conditions.values()))
             row = summarise(episodes, own.grading, resamples=0)
-            said.append(f"{written(figure(row, REGISTRY[PASS].key_under(own.grading)), 'rate')} % passed within the budget")
-            said.append(f"{written(figure(row, 'average_cost'), 'number')} {own.currency} an episode".replace("  ", " "))
+            said.append(f"{written(figure(row, REGISTRY[PASS].key_under(own.grading)), 'rate')} % succeeded within the budget")
+            said.append(f"{with_unit(written(figure(row, 'average_cost'), 'number'), own.currency)} an episode")
         who = f"{len(agents)} agents" if len(agents) > 1 else next(iter(agents))
         where = f"{len(envs)} environments" if len(envs) > 1 else next(iter(envs))
         return plain(f"Results({who} in {where}: {', '.join(said)})")
@@ -290,14 +308,60 @@ class Results(Sequence[EpisodeResult]):
         """A table for a notebook, one for each environment; names and messages of others are escaped."""
         if not self:
             return str(Markup("<p>{}</p>").format(repr(self)))
-        return str(Markup("").join(self._table(env) for env in self.conditions))
+        conclusions = {env: self.conclusion(env) for env in self.conditions}
+        return str(Markup("").join(self._table(env) + Markup("<p>{}</p>").format(said) for env, said in conclusions.items()))
+
+    def conclusion(self, env: str | None = None) -> str:
+        """Say in a sentence which agent is ahead in an environment (None: the first), at what cost, and which others are as
+        good by the paired test at 5 %, adjusted after Holm; "" for a single row."""
+        env = next(iter(self.conditions)) if env is None else env
+        rows = {group: row for group, row in self.rows.items() if group.env == env}
+        own = self._conditions[env]
+        key = REGISTRY[PASS].key_under(own.grading)
+        if len(rows) < 2:
+            return ""
+        names = self.select(env=env).labels
+        leader, *others = sorted(rows, key=lambda group: (-(figure(rows[group], key) or 0.0), rows[group]["average_cost"]))
+        text = estimate(rows[leader], key, "rate", brief).replace(" ", " % ", 1)
+        said = f"{names[leader]} has the highest success rate, {text}"
+        cost = figure(rows[leader], REGISTRY["cost_per_success"].key_under(own.grading))
+        said += "" if cost is None else f", at {with_unit(brief(cost), own.currency)} a success"
+        tested = {}
+        for other in others:
+            pair = self._groups[leader], self._groups[other]
+            if {r.episode for r in pair[0] if not r.void} & {r.episode for r in pair[1] if not r.void}:
+                tested[other] = paired_difference(*pair, key, seed=own.seed, seeds=own.seeds).p_value
+        adjusted = dict(zip(tested, holm(list(tested.values())), strict=True))
+        alike = [names[other] for other, p in adjusted.items() if p >= LEVEL]
+        verdict = f"Not significantly better than {'; '.join(alike)}." if alike else "Significantly better than all others."
+        return plain(f"{said}. {verdict}" if tested else f"{said}.")
+
+    def _figures(self, env: str) -> tuple[dict[Group, str], list[tuple[Metric, str]]]:
+        """The labels of an environment's rows, and the metrics that say something about them with their keys."""
+        labels = self.select(env=env).labels
+        rows = [row for group, row in self.rows.items() if group in labels]
+        keys = [(m, m.key_under(self._conditions[env].grading)) for m in map(REGISTRY.__getitem__, SHOWN)]
+        return labels, [(m, key) for m, key in keys if m.key in ALWAYS or any(figure(row, key) for row in rows)]
+
+    def _text(self, env: str) -> str:
+        """The table of an environment in plain text."""
+        labels, metrics = self._figures(env)
+        lines = [["agent, budget", "episodes", *(m.heading(self._conditions[env].currency).lower() for m, _ in metrics)]]
+        for group, label in labels.items():
+            row = self.rows[group]
+            lines.append([label, str(row["episodes"]), *(estimate(row, key, m.kind) for m, key in metrics)])
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+
+        def aligned(line: Sequence[str]) -> str:
+            numbers = (f"{text:>{width}}" for text, width in zip(line[1:], widths[1:], strict=True))
+            return "  ".join([f"{line[0]:<{widths[0]}}", *numbers])
+
+        return "\n".join(["", *map(aligned, lines), ""])
 
     def _table(self, env: str) -> Markup:
         own = self._conditions[env]
-        labels = self.select(env=env).labels  # the caption names the environment
+        labels, shown = self._figures(env)  # the caption names the environment
         rows = {group: row for group, row in self.rows.items() if group in labels}
-        keys = [(metric, metric.key_under(own.grading)) for metric in map(REGISTRY.__getitem__, SHOWN)]
-        shown = [(m, key) for m, key in keys if m.key in ALWAYS or any(figure(row, key) for row in rows.values())]
         head = Markup("").join(_HEAD.format(_RIGHT, metric.meaning, metric.heading(own.currency)) for metric, _ in shown)
         body = Markup("").join(
             _ROW.format(labels[group], row["episodes"], Markup("").join(_cell(row, key, m.kind) for m, key in shown))
@@ -311,7 +375,7 @@ class Results(Sequence[EpisodeResult]):
 _RIGHT = "text-align: right; padding: 0.2em 0.6em"
 _HEAD = Markup('<th style="{}" title="{}">{}</th>')
 _CELL = Markup(f'<td style="{_RIGHT}">{{}}{{}}</td>')
-_INTERVAL = Markup('<br><small style="white-space: nowrap">{}–{}</small>')
+_INTERVAL = Markup('<br><small style="white-space: nowrap">{}</small>')
 _ROW = Markup(
     f'<tr><th scope="row" style="text-align: left; white-space: nowrap">{{}}</th><td style="{_RIGHT}">{{}}</td>{{}}</tr>'
 )
@@ -324,7 +388,7 @@ _TABLE = Markup(
 
 def _cell(row: Mapping[str, Any], key: str, kind: str) -> Markup:
     shown = cell(row, key, kind)
-    return _CELL.format(shown["value"], _INTERVAL.format(*shown["ends"]) if shown["ends"] else "")
+    return _CELL.format(shown["value"], _INTERVAL.format(shown["span"]) if shown["span"] else "")
 
 
 def _group(result: EpisodeResult) -> Group:

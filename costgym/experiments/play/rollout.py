@@ -52,6 +52,8 @@ def rollout(
     >>> results = costgym.rollout(env, make_agent("cheapest"), episodes=5, seed=0)
     >>> len(results), results.split
     (5, 'train')
+    >>> list(costgym.rollout(env, ["cheapest", "greedy"], episodes=5).summary())
+    ['cheapest, 20 credits', 'greedy, 20 credits']
     """
     if isinstance(episodes, bool) or not isinstance(episodes, int) or episodes < 1:
         raise ConfigError("episodes", f"expected a positive whole number, got {episodes!r:.60}")

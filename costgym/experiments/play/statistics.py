@@ -6,7 +6,7 @@ set of episodes alone: agents that played the same episodes are resampled alike,
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -81,22 +81,71 @@ def independent_trials(passed: FloatArray, counted: FloatArray) -> float:
     return total / min(max(design, 1.0), total / used)
 
 
-def swap_p_value(
-    a: tuple[FloatArray, FloatArray], b: tuple[FloatArray, FloatArray], episodes: Sequence[int], seed: int, permutations: int
-) -> float:
-    """Two-sided p-value of the difference of two ratios of sums, (n_episodes,) each, when the pair is swapped in random
-    episodes; at least 1 / (permutations + 1)."""
+LEVEL = 0.05
+STEPS = 40  # halvings of the distance to the end of an interval
+
+
+def swap_test(
+    a: tuple[FloatArray, FloatArray],
+    b: tuple[FloatArray, FloatArray],
+    episodes: Sequence[int],
+    seed: int,
+    permutations: int,
+    group: int = 1,
+) -> tuple[float, tuple[float, float]]:
+    """Test the difference of two ratios of sums, (n_episodes,) numerators and denominators each, by swapping the pair in random
+    episodes; `group` swaps so many consecutive episodes, of one task, together.
+
+    Returns:
+        The two-sided p-value, at least 1 / (permutations + 1), and the interval of all differences that the same test does not
+        reject at 5 %: it holds 0 exactly where the p-value is at least 0.05. An end is infinite where no difference is
+        rejected, as with fewer than six episodes.
+    """
     rng = _rng("swap", tuple(episodes), seed)
-    swapped = rng.integers(0, 2, size=(permutations, len(episodes))).astype(np.float64)  # (permutations, n_episodes)
-    moved = np.einsum("pe,ef->pf", swapped, np.stack([a[0] - b[0], a[1] - b[1]], axis=1))
-    a_above, a_below = a[0].sum() - moved[:, 0], a[1].sum() - moved[:, 1]
-    b_above, b_below = b[0].sum() + moved[:, 0], b[1].sum() + moved[:, 1]
-    valid = (a_below > 0) & (b_below > 0)
-    shuffled = np.abs(a_above[valid] / a_below[valid] - b_above[valid] / b_below[valid])
-    observed = abs(a[0].sum() / a[1].sum() - b[0].sum() / b[1].sum())
-    # a permutation that only reorders the sum must count as equal
-    reached = int(np.count_nonzero(shuffled >= observed - 1e-12 * max(1.0, observed)))
-    return (reached + 1) / (int(valid.sum()) + 1)
+    firsts = {first: number for number, first in enumerate(dict.fromkeys(episode // group for episode in episodes))}
+    drawn = rng.integers(0, 2, size=(permutations, len(firsts)))
+    swapped = drawn[:, [firsts[episode // group] for episode in episodes]].astype(np.float64)  # (permutations, n_episodes)
+    (a_above, a_below), (b_above, b_below) = a, b
+    # a shifted difference takes `shift` times the denominators from the numerators of `a`: all that swaps move is linear in it
+    moved = np.einsum("pe,ef->pf", swapped, np.stack([a_above - b_above, a_below, a_below - b_below], axis=1))
+    a_total, a_count, b_total, b_count = (float(side.sum()) for side in (a_above, a_below, b_above, b_below))
+    counts = a_count - moved[:, 2], b_count + moved[:, 2]
+    valid = (counts[0] > 0) & (counts[1] > 0)
+    moved, counts = moved[valid], (counts[0][valid], counts[1][valid])
+
+    def p_value(shift: float) -> float:
+        """The p-value of the hypothesis that the difference is `shift`."""
+        total, gone = a_total - shift * a_count, moved[:, 0] - shift * moved[:, 1]
+        shuffled = np.abs((total - gone) / counts[0] - (b_total + gone) / counts[1])
+        observed = abs(total / a_count - b_total / b_count)
+        # a permutation that only reorders the sum must count as equal
+        return (int(np.count_nonzero(shuffled >= observed - 1e-12 * max(1.0, observed))) + 1) / (len(moved) + 1)
+
+    difference = a_total / a_count - b_total / b_count
+    scale = max(abs(difference), float(np.abs(np.concatenate([a_above, b_above])).max(initial=0.0)), 1e-9)
+    ends = [_end(p_value, difference, way * scale) for way in (-1.0, 1.0)]
+    p = p_value(0.0)
+    # ties make the test accept 0 and reject all that lies beyond: halving comes close to such an end, and never reaches it
+    low, high = (0.0 if p >= LEVEL and abs(end) < 1e-9 * scale else end for end in ends)
+    return p, (low, high)
+
+
+def _end(p_value: Callable[[float], float], inside: float, step: float) -> float:
+    """Find where a test begins to reject, from a value that it does not reject, in the direction of a step."""
+    outside = inside + step
+    for _ in range(12):
+        if p_value(outside) < LEVEL:
+            break
+        inside, outside, step = outside, outside + 2 * step, 2 * step
+    else:
+        return math.copysign(math.inf, step)
+    # 0 is asked for first, so that interval and p-value never disagree about it
+    for middle in [0.0] if min(inside, outside) < 0.0 < max(inside, outside) else []:
+        inside, outside = (inside, middle) if p_value(middle) < LEVEL else (middle, outside)
+    for _ in range(STEPS):
+        middle = (inside + outside) / 2
+        inside, outside = (inside, middle) if p_value(middle) < LEVEL else (middle, outside)
+    return inside
 
 
 def sign_flip_p_values(differences: FloatArray) -> FloatArray:

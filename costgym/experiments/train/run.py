@@ -20,6 +20,7 @@ from costgym.agents.settings import CONFIG, PolicyConfig, differences, read_conf
 from costgym.simulators.errors import ConfigError, DataError, check_positive, require
 from costgym.simulators.files import (
     cannot_write,
+    decode_json,
     iter_lines,
     keep_lines,
     make_folder,
@@ -193,8 +194,8 @@ def read_curve(run: str | Path) -> list[Line]:
     lines = []
     for number, text in enumerate(iter_lines(path), 1):
         try:
-            document: Any = json.loads(text)
-        except (ValueError, RecursionError) as error:
+            document: Any = decode_json(text)
+        except ValueError as error:
             raise DataError(path, f"is not JSON ({error})", f"line {number}") from None
         if not isinstance(document, dict) or not _finite(document.get("step")):
             raise DataError(path, f"expected an object with a step, got {text[:60]}", f"line {number}")
@@ -203,4 +204,4 @@ def read_curve(run: str | Path) -> list[Line]:
 
 
 def _finite(value: object) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < math.inf

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from costgym.simulators.draws import stable_integer
 from costgym.simulators.forge.values import draw
 from costgym.simulators.tasks import Task, normalise
-from costgym.simulators.tools import Tool
+from costgym.simulators.tools import WRITE, Tool
+from costgym.simulators.writes import about
 
 if TYPE_CHECKING:
     from costgym.simulators.forge.source import ForgedCapability, ForgedFact, ForgedSource, ValueForm
@@ -22,6 +23,7 @@ class ForgedAnswers:
 
     def __init__(self, source: ForgedSource, seed: int) -> None:
         self._entities, self._seed = source.entities, seed
+        self._later = source.version > 0  # a list that is searched finds what is called so, and answers repeat ids
         self._capabilities = {capability.name: capability for capability in source.capabilities}
 
     def _draw(self, form: ValueForm, *names: object) -> str | int | float | bool:
@@ -53,8 +55,15 @@ class ForgedAnswers:
             return self.known(task, own, number)
         return self._draw(fact.value, task, own or capability.name, fact.words, number, *key)
 
+    def created(self, task: str, capability: ForgedCapability, arguments: Mapping[str, Any]) -> int:
+        """The number of the entity that a call of a tool which makes one makes: none that the user has."""
+        spoken = [normalise(arguments.get(argument.name)) for argument in capability.arguments]
+        return 100 + stable_integer(self._seed, task, capability.name, *spoken) % 900
+
     def answer(self, tool: Tool, arguments: Mapping[str, Any], task: Task) -> str | None:
         """The answer as JSON text, or None where an argument is missing or names nothing that the user has."""
+        if tool.effect is not None and tool.effect.role != WRITE:
+            return self._told(tool.effect.of, arguments, task)
         capability = self._capabilities[tool.capability]
         number, own, key = 0, 0, []
         for argument in capability.arguments:
@@ -62,28 +71,55 @@ class ForgedAnswers:
             if given is None:
                 return None
             if not argument.entity:
+                if capability.role == "list" and argument.value is not None and argument.value.form == "topic" and self._later:
+                    if not set(normalise(given).split()) & set(normalise(self.known(task.id, capability.entity, 0)).split()):
+                        return None  # nothing that the user has is called so
+                    continue
                 key.append(normalise(given))
                 continue
             found = self._number(task.id, argument.entity, given)
             if found is None:
                 return None
-            if argument.entity == capability.entity and capability.role == "record":
+            if argument.entity == capability.entity and capability.role not in ("list", "create"):
                 own = found
             else:
                 number = number * 2 * SHOWN + found
+        if capability.writes:
+            return self._written(task.id, capability, arguments, own)
         if capability.role == "record":
-            return self._encode(task.id, capability, [own + 2 * SHOWN * number], tuple(key))
+            return self._encode(task.id, capability, [own + 2 * SHOWN * number], tuple(key), arguments)
         # other parents have other children
         turn = stable_integer(self._seed, task.id, capability.name) % SHOWN
         shown = [(turn + place) % SHOWN + (SHOWN if number else 0) for place in range(SHOWN)]
-        return self._encode(task.id, capability, shown, tuple(key))
+        return self._encode(task.id, capability, shown, tuple(key), arguments)
+
+    def _written(self, task: str, capability: ForgedCapability, arguments: Mapping[str, Any], own: int) -> str:
+        """The record that a write leaves, with its id."""
+        number = self.created(task, capability, arguments) if capability.role == "create" else own
+        text = self._encode(task, capability, [number], (), arguments)
+        if any(fact.entity == capability.entity for fact in capability.facts) or capability.entity not in self._entities:
+            return text
+        record = json.loads(text)
+        if not isinstance(record, dict):
+            return text
+        name = next((a.name for a in capability.arguments if a.entity == capability.entity), "id")
+        while name in record:
+            name = f"{capability.entity}_{name}"
+        return json.dumps({name: self.identity(task, capability.entity, number), **record}, ensure_ascii=False)
+
+    def _told(self, of: str, arguments: Mapping[str, Any], task: Task) -> str | None:
+        """What a check, or what takes an effect back, answers of effects that the task wants."""
+        wanted = (need for need in task.needs if need.state and need.capability == of and about(need, arguments))
+        return next((json.dumps({of: need.fact}, ensure_ascii=False) for need in wanted), None)
 
     def irrelevant(self, tool: Tool, arguments: Mapping[str, Any], task: Task, luck: float) -> str:
         """A record of the same kind that is none of the user's; it never holds a fact that the task needs."""
-        capability = self._capabilities[tool.capability]
+        capability = self._capabilities.get(tool.capability)
+        if capability is None or tool.effect is not None:
+            return json.dumps({"status": "ok"})
         wanted = [normalise(need.fact) for need in task.needs]
         for step in range(50):
-            text = self._encode(task.id, capability, [1_000 + int(luck * 1e6) + step], ("other",))
+            text = self._encode(task.id, capability, [1_000 + int(luck * 1e6) + step], ("other",), {})
             if not any(fact in normalise(text) for fact in wanted):
                 return text
         return json.dumps({"status": "ok"})
@@ -92,11 +128,20 @@ class ForgedAnswers:
         text = normalise(given)
         return next((n for n in range(2 * SHOWN) if normalise(self.identity(task, entity, n)) == text), None)
 
-    def _encode(self, task: str, capability: ForgedCapability, numbers: list[int], key: tuple[Any, ...]) -> str:
+    def _encode(
+        self, task: str, capability: ForgedCapability, numbers: list[int], key: tuple[Any, ...], arguments: Mapping[str, Any]
+    ) -> str:
+        said = {a.words: arguments[a.name] for a in capability.arguments if a.name in arguments and not a.entity}
+        ids = {
+            a.entity: arguments[a.name] for a in capability.arguments if a.name in arguments and a.entity != capability.entity
+        }
+        ids = ids if self._later else {}
         root: dict[str, Any] = {}
         for place, number in enumerate(numbers):
             for fact in capability.facts:
-                self._put(root, ("", *fact.path), place, self.value(task, capability, fact, number, key))
+                value = said[fact.words] if fact.shown and fact.words in said else ids.get(fact.entity) if fact.entity else None
+                value = self.value(task, capability, fact, number, key) if value is None else value
+                self._put(root, ("", *fact.path), place, value)
         return json.dumps(root.get("", {}), ensure_ascii=False)
 
     @staticmethod

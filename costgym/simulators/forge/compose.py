@@ -6,13 +6,16 @@ from typing import Any
 
 from costgym.simulators.draws import stable_integer
 from costgym.simulators.failures import KINDS
-from costgym.simulators.forge.graph import ArgumentDraft, CapabilityDraft, FactDraft, Graph, changes
+from costgym.simulators.forge.graph import ArgumentDraft, CapabilityDraft, FactDraft, Graph
 from costgym.simulators.forge.readers.documents import line
 from costgym.simulators.forge.readers.operations import Operation
+from costgym.simulators.forge.verbs import ACT, CHANGE, CREATE, REMOVE
 from costgym.simulators.forge.words import split, written
 from costgym.simulators.marketplace.tasks import Luck
 
-MAX_WRITES, MAX_OPTIONAL = 100, 6  # most tools of an API kept that write, and optional parameters of a tool
+MAX_OPTIONAL = 6  # most optional parameters of a tool
+LONGEST_WHOLE = 1_900  # characters of the description of one's own tool
+LONGEST_TOLD = 300  # characters of a tool's description, unless the world is one's own
 USABLE = 0.615  # mean reliability of the tools where nothing was measured: that of the failure preset `rapidapi-2023`
 MIRRORS = 3  # most resellers of an operation; a generated marketplace has four providers of a capability, too
 RESELLERS = ("Northgate", "Relay Hub", "Quickline", "Harbour API", "Fairway", "Bluebridge", "Overland", "Tidewater")
@@ -21,6 +24,7 @@ STATUS_KINDS = {401: "unauthorized", 403: "unauthorized", 404: "not_found"}
 """Ways to fail by the HTTP statuses that documents declare. 429 gives a tool a rate limit, and 409 concerns writes only."""
 # ways to fail that every API has, whether its document declares them or not
 ALWAYS = ("server_error", "timeout", "connection_error", "empty", "irrelevant")
+_KEYED = re.compile(r"(x-)?idempot|client.?token$|request.?id$", re.IGNORECASE)
 _NAME = re.compile(r"[^A-Za-z0-9_-]+")
 
 
@@ -33,9 +37,8 @@ def api_document(graph: Graph) -> dict[str, Any]:
     for draft in graph.capabilities:
         capability = _capability(draft, graph, entities, labels_taken)
         capabilities.append(capability)
-        tools.append(_tool(draft.operation, graph, tool_names.free(draft.operation.name), capability["name"], draft.session))
-    for operation in [each for each in graph.api.operations if changes(each)][:MAX_WRITES]:
-        tools.append(_tool(operation, graph, tool_names.free(operation.name), "", ()) | {"writes": True})
+        tool = _tool(draft.operation, graph, tool_names.free(draft.operation.name), capability["name"], draft.session)
+        tools.append(tool | _write(draft))
     api = graph.api
     about = {"name": line(api.name, 300), "title": api.title, "digest": api.digest, "kind": api.kind}
     return {
@@ -49,54 +52,108 @@ def world_document(
     name: str,
     seed: int,
     capabilities: int = 40,
-    writes: int = 20,
     profiles: Sequence[Mapping[str, Any]] = (),
     settings: Mapping[str, Any] | None = None,
+    own: bool = False,
 ) -> dict[str, Any] | None:
     """A scenario of one or several APIs as `api_document` made them, the main one first, as plain data; None where nothing can
-    be asked of them. It has at most so many `capabilities` that tasks can use and tools that write. A tool has the measured
-    profile of its name, or one of them that its name chooses; measured `settings` are failures, prices and budget of the
-    scenario, and None stands for the marketplace's failures, of the kinds that the documents declare."""
+    be asked of them.
+
+    Args:
+        apis: What was read of the documents.
+        name: The scenario's name.
+        seed: Its seed.
+        capabilities: Most operations that tasks use.
+        profiles: Measured profiles; a tool has that of its name, or one of them that its name chooses.
+        settings: Measured failures, prices and budget; None for the marketplace's failures, of the kinds that the documents
+            declare.
+        own: The tools are one's own: no resellers, whole descriptions, no irrelevant answers, and no price and no failure where
+            none was measured.
+    """
     luck = Luck("forge", name, seed=seed)
     entities: dict[str, Any] = {}
     listed: list[dict[str, Any]] = []
     tools: list[dict[str, Any]] = []
-    writing: list[dict[str, Any]] = []
     tool_names, labels_taken = Names(), Names()
     for place, api in enumerate(apis):
         share = capabilities if len(apis) == 1 else capabilities // (2 if place == 0 else 2 * (len(apis) - 1))
         chosen = _chosen(api["capabilities"], share, luck)
         prefix = f"a{place}_" if len(apis) > 1 else ""
+        chosen, roles = _roles(chosen)
         labels = {each["name"]: labels_taken.free(each["name"]) for each in chosen}
         listed += [_renamed(each, labels, prefix) for each in chosen]
         used = {each["entity"] for part in chosen for each in _parts(part)}
         entities |= {prefix + key: each for key, each in api["entities"].items() if key in used}
         for tool in api["tools"]:
-            if tool.get("writes"):
-                writing.append({**tool, "name": tool_names.free(tool["name"])})
-            elif tool["capability"] in labels:
-                own = {**tool, "name": tool_names.free(tool["name"]), "capability": labels[tool["capability"]]}
-                tools += [own, *_mirrors(own, seed, tool_names)]
+            label = tool["capability"]
+            if label in roles:
+                role, of = roles[label]
+                rest = {key: value for key, value in tool.items() if key not in ("capability", "writes", "idempotent")}
+                tools.append({**rest, "name": tool_names.free(tool["name"]), role: labels[of]})
+            elif label in labels:
+                made = {**tool, "name": tool_names.free(tool["name"]), "capability": labels[label]}
+                tools += [made, *(() if own or made.get("idempotent") == "always" else _mirrors(made, seed, tool_names))]
     if not listed:
         return None
-    tools += writing[:writes]
-    if profiles:
-        known = {str(each.get("name")): each for each in profiles}
-        for tool in tools:
-            fitted = known.get(tool["name"]) or profiles[stable_integer(0, "profile", tool["name"]) % len(profiles)]
-            tool["profile"] = dict(fitted.get("profile", {}))
+    for tool in tools:
+        tool["description"] = tool["description"] if own else line(tool["description"], LONGEST_TOLD)
+    known = {str(each.get("name")): dict(each.get("profile", {})) for each in profiles}
+    for tool in tools:
+        if own:
+            tool["profile"] = known.get(tool["name"], OWN_PROFILE)
+        elif profiles:
+            others = list(known.values())
+            tool["profile"] = known.get(tool["name"]) or others[stable_integer(0, "profile", tool["name"]) % len(others)]
     documents = [dict(api["document"]) for api in apis]
     titles = list(dict.fromkeys(each["title"] for each in documents))
-    declared = [tool.get("statuses", ()) for tool in tools]
+    kinds = kinds_of([tool.get("statuses", ()) for tool in tools])
+    if own:
+        kinds.pop("irrelevant", None)
     return {
         "name": name,
         "description": line(f"Forged from {', '.join(titles)}.", 200),
         "seed": seed,
-        **(settings or {"failures": {"usable": USABLE, "kinds": kinds_of(declared)}}),
+        **(settings or {"failures": {"usable": USABLE, "kinds": kinds}}),
         "source": {
-            "kind": "forged", "documents": documents, "entities": entities, "capabilities": listed, "tools": tools,
+            "kind": "forged", "version": 1, "documents": documents, "entities": entities, "capabilities": listed,
+            "tools": tools,
         },
     }  # fmt: skip
+
+
+OWN_PROFILE = {"fee": 0.0, "reliability": 1.0, "slip": 0.0, "persistence": 0.0, "advertised_success": 1.0}
+"""Profile of one's own tool that no log has measured."""
+
+
+def _roles(chosen: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], dict[str, tuple[str, str]]]:
+    """Choose, for what writes, operations that tell of its effects and that take them back, where there are some to spare.
+    Returns the other capabilities, and by name what those do and for which."""
+    roles: dict[str, tuple[str, str]] = {}
+
+    def free(role: str, entity: str) -> list[Mapping[str, Any]]:
+        return [each for each in chosen if each["role"] == role and each["entity"] == entity and each["name"] not in roles]
+
+    for write in chosen:
+        entity = write["entity"]
+        takes = {argument["name"] for argument in write["arguments"]}
+        if write["role"] not in (CREATE, ACT) or not entity or write["name"] in roles:
+            continue
+        reads = free("list", entity) + free("record", entity)
+        telling = [
+            each for each in reads if each["arguments"] and {argument["name"] for argument in each["arguments"]} <= takes
+        ]
+        if telling and len(reads) > 1:
+            roles[telling[0]["name"]] = "checks", write["name"]
+        if write["role"] == CREATE:
+            undo = [each for each in free(REMOVE, entity) if [a.get("entity") for a in each["arguments"]] == [entity]]
+            if undo:
+                roles[undo[0]["name"]] = "compensates", write["name"]
+    return [each for each in chosen if each["name"] not in roles and _useful(each)], roles
+
+
+def _useful(capability: Mapping[str, Any]) -> bool:
+    """Return whether tasks can use a capability; a list that names nothing can only tell of effects."""
+    return "verb" in capability or any(not fact.get("shown") for fact in capability["facts"])
 
 
 def _parts(capability: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -160,7 +217,7 @@ def _capability(draft: CapabilityDraft, graph: Graph, entities: dict[str, Any], 
     for entity in (draft.entity, *(a.entity for a in draft.arguments), *(fact.gives for fact in draft.facts)):
         if entity in graph.entities:
             found = graph.entities[entity]
-            made = {"noun": found.noun, "id": found.identity}
+            made = {"noun": found.noun, "id": found.identity} | ({"key": found.key} if found.key != "id" else {})
             if found.known is not None:
                 made |= {"known_as": found.known_as, "known": found.known}
             entities[entity] = made
@@ -170,28 +227,56 @@ def _capability(draft: CapabilityDraft, graph: Graph, entities: dict[str, Any], 
         "entity": draft.entity,
         "noun": draft.noun,
         "arguments": [_argument(each) for each in draft.arguments],
-        "facts": [_fact(each) for each in draft.facts],
+        "facts": [_fact(each) for each in draft.facts] + _own_id(draft),
+        **({"verb": draft.verb} if draft.writes else {}),
     }
+
+
+def _own_id(draft: CapabilityDraft) -> list[dict[str, Any]]:
+    """The id of a record whose document does not say that the record has it, so that its answer shows whose it is."""
+    own = next((each for each in draft.arguments if each.entity == draft.entity), None)
+    single = all(fact.field.listed == 0 for fact in draft.facts)
+    if draft.role != "record" or own is None or not single or any(fact.gives == draft.entity for fact in draft.facts):
+        return []
+    path = own.parameter.name
+    taken = any(fact.field.path[0] == path for fact in draft.facts)
+    return [] if taken else [{"path": [path], "words": "ID", "entity": draft.entity, "shown": True}]
+
+
+def _write(draft: CapabilityDraft) -> dict[str, Any]:
+    """What a tool's calls do, of an operation that writes."""
+    if not draft.writes:
+        return {}
+    operation = draft.operation
+    again = operation.idempotent
+    always = draft.role in (CHANGE, REMOVE) if again is None else again
+    keyed = any(_KEYED.match(parameter.name) for parameter in operation.parameters)
+    return {"writes": True, **({"idempotent": "always" if always else "key"} if always or keyed else {})}
 
 
 def _argument(draft: ArgumentDraft) -> dict[str, Any]:
     form = {"entity": draft.entity} if draft.entity else {"value": draft.spec}
     number = {"number": True} if draft.parameter.schema.get("type") in ("integer", "number") else {}
-    return {"name": draft.parameter.name, "words": draft.words, **form, **number}
+    changes = {"changes": True} if draft.changes else {}
+    return {"name": draft.parameter.name, "words": draft.words, **form, **number, **changes}
 
 
 def _fact(draft: FactDraft) -> dict[str, Any]:
     made: dict[str, Any] = {"path": list(draft.field.path), "words": draft.words}
-    return made | ({"entity": draft.gives} if draft.gives else {"value": draft.spec})
+    made |= {"entity": draft.gives} if draft.gives else {"value": draft.spec}
+    return made | ({"shown": True} if draft.shown else {})
 
 
 def _tool(operation: Operation, graph: Graph, name: str, capability: str, session: Sequence[str]) -> dict[str, Any]:
-    told = operation.description if operation.description.startswith(operation.summary) else operation.summary
-    told = told or operation.description or written(split(operation.name)).capitalize()
+    summary, description = operation.summary.strip(), operation.description
+    told = description if description.startswith(summary.rstrip(".…")) else f"{summary.rstrip('.')}. {description}".strip(" ")
+    told = told.strip(". ") or written(split(operation.name)).capitalize()
     properties: dict[str, Any] = {}
     required: list[str] = []
     for parameter in operation.parameters:
         if parameter.name in session or parameter.place == "header" or parameter.name in properties:
+            continue
+        if _KEYED.match(parameter.name):
             continue
         if parameter.required:
             required.append(parameter.name)
@@ -202,7 +287,7 @@ def _tool(operation: Operation, graph: Graph, name: str, capability: str, sessio
     made = {
         "name": name,
         "capability": capability,
-        "description": told.rstrip(".") + ".",
+        "description": line(told, LONGEST_WHOLE).rstrip(".") + ".",
         "category": graph.api.category,
         "provider": graph.api.provider,
         "title": line(operation.name, 100),

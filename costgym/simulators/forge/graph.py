@@ -7,13 +7,14 @@ The path `/orders/{order_id}/items` says that an order has items; `GET /orders` 
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from costgym.simulators.forge.phrases import NO_FIRST, NO_NOUN, field_words, is_past, phrase
 from costgym.simulators.forge.queries import is_own_name
 from costgym.simulators.forge.readers.operations import PLAIN, RESULT, Api, Field, Operation, Parameter
 from costgym.simulators.forge.values import VALUE_FORMS, Spec, distinctive, draw, matches, spec_of
+from costgym.simulators.forge.verbs import CHANGE, CREATE, KINDS, deed, writes
 from costgym.simulators.forge.vocabulary import Vocabulary
 from costgym.simulators.forge.words import is_english, is_plural, lexicon, singular, split
 
@@ -21,6 +22,7 @@ MAX_FACTS = 6  # that are asked of one operation
 MAX_NOUN = 3  # words
 MAX_CHOICE = 24  # characters of a choice that a question names
 MAX_ARGUMENTS = 3  # that a question names
+MAX_SHOWN = 6  # facts that an answer shows and nobody asks for
 _IDENTIFIES = lexicon("identifies")
 _VERSION = re.compile(
     r"^(v?\d+([._]\d+)*|v\d+\w*|api|rest|services?|public|latest|beta|\{version\}|\{api.?version\})$", re.IGNORECASE
@@ -35,12 +37,6 @@ _MACHINE = re.compile(
     re.IGNORECASE,
 )
 """Names of parameters that only a machine knows: the session gives them, or they stay at their defaults."""
-_WRITING = re.compile(
-    r"^(create|add|update|set|delete|remove|put|post|patch|cancel|modify|insert|upload|disable|enable|start|stop|send|attach|detach"
-    r"|associate|disassociate|register|deregister|reset|revoke|copy|restore|import|authorize|accept|reject|apply|change|run|tag"
-    r"|untag|reboot|terminate|activate|deactivate|replace|publish|execute|submit|invoke|generate|purchase|assign|release|logout)"
-    r"(e?s|d|ed)?$"
-)
 _ABOUT = lexicon("about")  # nouns that say nothing: the details of an order are the order
 _VAGUE = lexicon("vague")
 # forms of values that things are called by
@@ -52,11 +48,19 @@ _IDS = ("id", "ids", "uuid", "guid", "arn", "sid")
 _ID_FORMS = {
     "username": "login", "login": "login", "user": "login", "name": "slug", "slug": "slug", "handle": "slug", "arn": "arn",
 }  # fmt: skip
+_KEYS = ("name", "slug", "username", "login", "handle", "symbol", "sku", "email")  # last words of ids that people say
+_FIGURES = lexicon("amounts") | lexicon("numeric") | lexicon("counts")
+_UNWANTED = lexicon("unwanted")
+_FREE, _CLASSES = lexicon("free text"), lexicon("classes")
+_MONEY, _COUNTED = lexicon("amounts"), lexicon("counts")
 _NAMELESS = lexicon("nameless")  # nouns that nobody would ask about by themselves
 _JOINTS, _LISTING, _READING = lexicon("joints"), lexicon("listing"), lexicon("reading")
 _VERBS = lexicon("verbs")  # words that are verbs where a noun is expected
 _NO_START = _VERBS | NO_FIRST | lexicon("done by")  # no noun of an operation begins with one
 _NO_END = _VERBS | NO_NOUN | lexicon("which") | {"count", "status", "result", "response"}  # nor ends in one
+_ENDS_READING = frozenset(("get", "list", "search", "query", "lookup", "find", "fetch", "retrieve", "read"))
+_BOTH = lexicon("verbs that are nouns")
+"""Verbs that are nouns, too."""
 _ALONE = lexicon("single of a kind")  # words for what there is one of, so that a question need not say which
 _RANGE = lexicon("bounds")  # names of bounds: two of them have an order that arguments by themselves do not keep
 
@@ -69,9 +73,10 @@ class ArgumentDraft:
     entity: str
     spec: Spec | None
     words: str
+    changes: bool = False  # it is what a change gives a thing
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class FactDraft:
     """A fact that a response holds: where, in which words, of which form, and the entity whose id it is."""
 
@@ -79,19 +84,25 @@ class FactDraft:
     words: str
     spec: Spec | None
     gives: str = ""
+    shown: bool = False  # it is in the response, and nobody asks for it
 
 
 @dataclass(slots=True)
 class CapabilityDraft:
-    """A read operation that tasks can use."""
+    """An operation that tasks can use."""
 
     operation: Operation
-    role: str  # "record" for one record, "list" for a list of entities
+    role: str  # "record" for one record, "list" for a list of entities, or a kind of `verbs`
     entity: str  # that its record or its items are; "" for a record of no entity
     noun: str
     arguments: list[ArgumentDraft]  # that a call must have
     facts: list[FactDraft] = field(default_factory=list)
     session: list[str] = field(default_factory=list)  # parameters that the session gives
+    verb: str = ""  # of an operation that writes
+
+    @property
+    def writes(self) -> bool:
+        return bool(self.verb)
 
 
 @dataclass(slots=True)
@@ -100,6 +111,7 @@ class EntityDraft:
 
     noun: str
     identity: Spec
+    key: str = "id"  # the last word of the names of its ids: "id", or "name" where things are told apart by their names
     known: Spec | None = None
     known_as: str = ""
 
@@ -113,9 +125,16 @@ class Graph:
     capabilities: list[CapabilityDraft] = field(default_factory=list)
     unused: Counter[str] = field(default_factory=Counter)
     words: Vocabulary = field(init=False, repr=False)
+    nouns: set[str] = field(init=False, repr=False)  # of its operations
 
     def __post_init__(self) -> None:
         self.words = Vocabulary(self.api)
+        self.nouns = {"_".join(_subject(operation, self.words)[0]) for operation in self.api.operations}
+
+    def knows(self, entity: list[str]) -> bool:
+        """Return whether some operation is about an entity."""
+        key = "_".join(entity)
+        return key in self.nouns or any(noun.endswith("_" + key) for noun in self.nouns)
 
 
 def graph_of(api: Api) -> Graph:
@@ -123,21 +142,28 @@ def graph_of(api: Api) -> Graph:
     graph = Graph(api)
     drafts: list[CapabilityDraft] = []
     for operation in api.operations:
-        found = _capability(operation, graph)
+        found = _capability(_described(operation, graph), graph)
         if isinstance(found, str):
             graph.unused[found] += 1
         else:
             drafts.append(found)
     wanted = {a.entity for each in drafts for a in each.arguments if a.entity}
     for draft in drafts:
+        if draft.role == CREATE:
+            graph.entities.setdefault(draft.entity, EntityDraft(draft.noun, {"form": "code"}))
+    for draft in drafts:
         _ask(draft, wanted, graph)
+    makes = {draft.entity: {a.parameter.name for a in draft.arguments} for draft in drafts if draft.role == CREATE}
     for draft in drafts:
         # a record of what a list calls by one name has no other name
         known = graph.entities[draft.entity].known_as if draft.entity in graph.entities else ""
         noun = set(draft.noun.lower().split(" "))
         if known and draft.role == "record":
             draft.facts = [f for f in draft.facts if f.gives or f.words == known or not is_own_name(f.words, noun)]
-        if draft.facts:
+        # a list that names nothing still shows whether something was made
+        takes = {a.parameter.name for a in draft.arguments}
+        tells = draft.role == "list" and bool(draft.facts and takes) and takes <= makes.get(draft.entity, set())
+        if draft.writes or tells or any(not fact.shown for fact in draft.facts):
             graph.capabilities.append(draft)
         else:
             graph.unused["nothing in the response can be asked for"] += 1
@@ -150,60 +176,55 @@ def graph_of(api: Api) -> Graph:
 # -- operations ------------------------------------------------------------------------------------------------------------
 
 
-def changes(operation: Operation) -> bool:
-    """Return whether an operation writes, by its method or, where that says that it reads, by its name."""
-    name = operation.words
-    words = split(name.rsplit(".", 1)[-1].rsplit("_", 1)[-1])[:1] + split(name)[:1]
-    return operation.writes or any(_WRITING.match(word) for word in words)
-
-
 def _capability(operation: Operation, graph: Graph) -> CapabilityDraft | str:
-    if changes(operation):
-        return "writes"
-    if not operation.fields:
+    verb, kind = deed(operation) if writes(operation, graph.api.kind) else ("", "")
+    if not verb and writes(operation, graph.api.kind):
+        return "writes, and its name does not say what"
+    if not verb and not operation.fields:
         return "response not described"
     if not is_english(f"{operation.summary} {operation.description[:200]}"):
         return "not in English"
-    arguments: list[ArgumentDraft] = []
     session: list[str] = []
-    before = _segments(operation.path)
-    own, listed = _subject(operation, graph.words)
+    own, listed = _subject(operation, graph.words, verb)
     if not own:
         return "no noun in its name"
-    for parameter in operation.parameters:
-        if not parameter.required:
-            continue
-        if parameter.place == "header" or _MACHINE.match(parameter.name):
-            session.append(parameter.name)
-            continue
-        # Google's documents name the whole of a path `name` or `parent`, which the path writes out
-        whole = before.get("*", "") if parameter.name in ("name", "parent", "resource") else ""
-        draft = _argument(parameter, before.get(parameter.name, whole), own, graph)
-        if isinstance(draft, str):
-            return draft
-        arguments.append(draft)
-    if len(arguments) > MAX_ARGUMENTS:
-        return "too many required arguments"
-    if len({a.entity for a in arguments if a.entity}) < sum(bool(a.entity) for a in arguments):
-        return "two arguments of one kind"
-    prefix = _list_prefix(operation, listed)
-    role = "list" if prefix is not None else "record"
+    typed = _arguments(operation, own, kind, graph, session, listed)
+    if isinstance(typed, str):
+        return typed
+    arguments = typed
+    prefix = _list_prefix(operation, listed) if not verb else None
+    role = kind or ("list" if prefix is not None else "record")
     key = "_".join(own)
     last = arguments[-1].entity if arguments else ""
-    ends_in_id = role == "record" and operation.path.rstrip("/").endswith("}")
-    if last and (ends_in_id or own[-1] in _ABOUT or (len(own) == 1 and own[0] in _VAGUE)):
-        key, own = last, last.split("_")
-    if last and role == "record" and last == "_".join(own[-last.count("_") - 1 :]):
-        key = last  # the id of a job is that of the signing job
+    if verb:
+        key = _written(operation, arguments, kind, own)
+    else:
+        ends_in_id = role == "record" and operation.path.rstrip("/").endswith("}")
+        if last and (ends_in_id or own[-1] in _ABOUT or (len(own) == 1 and own[0] in _VAGUE)):
+            key, own = last, last.split("_")
+        if last and role == "record" and last == "_".join(own[-last.count("_") - 1 :]):
+            key = last  # the id of a job is that of the signing job
     if len(own) > 1 and own[-1] in _ABOUT:
         own = own[:-1]
     noun = graph.words.written(own)
     if (
         len(noun) > 40 or len(own) > MAX_NOUN or not graph.words.readable(own) or (len(own) == 1 and own[0] in _VAGUE)
-        or own[0] in _NO_START or own[-1] in _NO_END or is_past(own[-1]) or "id" in own
+        or own[0] in _NO_START or own[-1] in _NO_END - (_BOTH if len(own) > 1 else set()) or "id" in own
+        or (is_past(own[-1]) and (own[-1] not in _BOTH or len(own) == 1))
+        or (own[0] in KINDS and own[0] not in _BOTH)
         or any(is_plural(word) and word not in _FIRST_PLURALS for word in own[:-1])
     ):  # fmt: skip
         return "no noun in its name"
+    if verb:
+        if own[-1] in _UNWANTED:
+            return "a user would not ask for it"
+        if not key:
+            return "nothing says which one it changes"
+        if kind == CHANGE and not any(a.changes for a in arguments):
+            return "nothing says what it changes"
+        if kind == CREATE and (not any(map(_is_content, arguments)) or any(a.entity == key for a in arguments)):
+            return "nothing says what it makes"
+        return CapabilityDraft(operation, role, key, noun, arguments, session=session, verb=verb)
     if role == "record" and any(a.spec is not None and a.spec["form"] == "topic" for a in arguments):
         return "a search for one record"
     if role == "record" and not arguments and not set(own) & _ALONE:
@@ -213,28 +234,150 @@ def _capability(operation: Operation, graph: Graph) -> CapabilityDraft | str:
     return CapabilityDraft(operation, role, key, noun, arguments, session=session)
 
 
+_TIMES = (
+    Field(("created_at",), {"type": "string", "format": "date-time"}),
+    Field(("updated_at",), {"type": "string", "format": "date-time"}),
+)
+_STATE = Field(("state",), {"type": "string", "enum": ["open", "closed", "pending", "archived"]})
+_ID, _AUTHOR = Field(("id",), {"type": "string"}), Field(("author",), {"type": "string"})
+_TITLED = (_ID, Field(("title",), {"type": "string"}), _STATE, _AUTHOR, *_TIMES)
+_NAMED_BY_SLUG = (_ID, Field(("name",), {"type": "string", "format": "slug"}), _AUTHOR, *_TIMES)
+_UNTITLED = (_ID, _AUTHOR, *_TIMES)
+_PERSON = (
+    _ID, Field(("name",), {"type": "string"}), Field(("email",), {"type": "string", "format": "email"}),
+    Field(("company",), {"type": "string"}), Field(("location",), {"type": "string"}), _TIMES[0],
+)  # fmt: skip
+_USUAL = (  # what a record holds where no document and no log describes the result of a tool, by words of its noun
+    (_PEOPLE | {"profile"}, _PERSON),
+    (lexicon("untitled"), _UNTITLED),
+    (lexicon("named by slug"), _NAMED_BY_SLUG),
+)
+
+
+def _described(operation: Operation, graph: Graph) -> Operation:
+    """An operation with the fields of its result; where its document does not describe it, with those of a usual record,
+    unless its noun itself is a value, as a price is."""
+    if [f.path for f in operation.fields] != [RESULT] or operation.fields[0].schema != {"type": "string"}:
+        return operation
+    verb = deed(operation)[0] if writes(operation, graph.api.kind) else ""
+    own, listed = _subject(operation, graph.words, verb)
+    if not own:
+        return operation
+    spec = spec_of("_".join(own), {"type": "string"})
+    if spec is not None and spec["form"] in VALUE_FORMS | {"weather", "person"}:
+        return operation
+    if own[-1] in _FIGURES:
+        return replace(operation, fields=(Field(RESULT, {"type": "number"}),))
+    usual = next((fields for words, fields in _USUAL if own[-1] in words), _TITLED)
+    prefix = ("items", "[]") if listed and not verb else ()
+    return replace(operation, fields=tuple(Field((*prefix, *each.path), each.schema) for each in usual))
+
+
+def _written(operation: Operation, arguments: list[ArgumentDraft], kind: str, own: list[str]) -> str:
+    """The entity that an operation writes: a new one, or that whose id is among its arguments; "" where none is."""
+    key = "_".join(own)
+    if kind == CREATE:
+        return key
+    entities = [a.entity for a in arguments if a.entity]
+    if not operation.path:
+        words = [w for w in split(operation.words) if w not in _JOINTS and w not in _READING]
+        rest = set(words) - set(own) - {singular(w) for w in own}
+        if any(w not in KINDS and singular(w) not in own for w in rest):
+            return ""  # its name says more than a query would
+    return next((entity for entity in entities if entity == key or key.endswith("_" + entity)), "")
+
+
+def _is_content(draft: ArgumentDraft) -> bool:
+    """Return whether an argument says what a thing has, and not where it is."""
+    return draft.spec is not None and draft.parameter.place in ("body", "query") and draft.words not in ("owner", "repository")
+
+
+def _arguments(
+    operation: Operation, own: list[str], kind: str, graph: Graph, session: list[str], listed: bool
+) -> list[ArgumentDraft] | str:
+    """The arguments that a call must have; adds the names of those that a session gives to `session`. An operation that
+    changes something also has the first of its optional ones that can be said, where it must have no value."""
+    arguments: list[ArgumentDraft] = []
+    before = _segments(operation.path)
+    for parameter in operation.parameters:
+        if not parameter.required:
+            continue
+        if parameter.place == "header" or _MACHINE.match(parameter.name):
+            session.append(parameter.name)
+            continue
+        # Google's documents name the whole of a path `name` or `parent`, which the path writes out
+        whole = before.get("*", "") if parameter.name in ("name", "parent", "resource") else ""
+        bare = parameter.name in _IDENTIFIES and not before.get(parameter.name)
+        place = before.get(f"^{parameter.name}", "") if bare else before.get(parameter.name, whole)
+        draft = _argument(parameter, place, own, graph, kind, listed)
+        if "{owner}/{repo}" in operation.path and parameter.name in ("owner", "repo"):
+            word, form = ("owner", "login") if parameter.name == "owner" else ("repository", "slug")
+            draft = ArgumentDraft(parameter, "", {"form": form}, word)
+        if isinstance(draft, str):
+            return draft
+        arguments.append(draft)
+    if [a.words for a in arguments if not a.entity] == ["owner"]:  # of a repository that may be left out
+        others = (p for p in operation.parameters if p.name in ("repo", "repository"))
+        arguments += [d for p in others if not isinstance(d := _argument(p, "", own, graph, kind, listed), str)]
+    ends = {name: place for place, name in enumerate(_PLACE.findall(operation.path))}
+    arguments.sort(key=lambda a: ends.get(a.parameter.name, len(ends)) if a.parameter.place == "path" else len(ends))
+    arguments = [replace(a, changes=kind == CHANGE and _is_content(a)) for a in arguments]
+    if kind in (CREATE, CHANGE) and not any(_is_content(a) for a in arguments):
+        optional = (
+            draft
+            for parameter in operation.parameters
+            if not parameter.required and parameter.place in ("body", "query") and not _MACHINE.match(parameter.name)
+            and parameter.name not in {a.parameter.name for a in arguments}
+            and graph.words.split(parameter.name)[-1:] not in (["id"], ["uuid"], ["guid"])
+            and not isinstance(draft := _argument(parameter, "", own, graph, kind), str) and not draft.entity
+            and draft.spec is not None and draft.spec["form"] not in ("moment", "epoch", "decimal")
+        )  # fmt: skip
+        found = [draft for draft, _ in zip(optional, range(1 if kind == CHANGE else 2), strict=False)]
+        arguments += [replace(draft, changes=kind == CHANGE) for draft in found]
+    where = {a.words for a in arguments if not a.entity} >= {"owner", "repository"}
+    if len(arguments) - where > MAX_ARGUMENTS + bool(kind):
+        return "too many required arguments"
+    if len({a.entity for a in arguments if a.entity}) < sum(bool(a.entity) for a in arguments):
+        return "two arguments of one kind"
+    if min(len({a.words for a in arguments}), len({a.parameter.name for a in arguments})) < len(arguments):
+        return "two arguments of one name"
+    if {"owner", "repository"} <= {a.words for a in arguments if not a.entity}:
+        # code hosts name a repository by its owner's login and its own name
+        forms = {"owner": "login", "repository": "slug"}
+        arguments = [replace(a, spec={"form": forms[a.words]}) if a.words in forms else a for a in arguments]
+    return arguments
+
+
 def _segments(path: str) -> dict[str, str]:
-    """For each parameter in a path, the fixed part before it; and under "*" that of the last one."""
+    """For each parameter in a path, the fixed part right before it; under "*" that of the last one; and under "^" and a name
+    the last fixed part before it."""
     found: dict[str, str] = {}
-    before = ""
+    before = fixed = ""
     for segment in path.split("?")[0].split("#")[0].strip("/").split("/"):
         names = _PLACE.findall(segment)
         if names:
             found |= dict.fromkeys((*names, "*"), "" if before == "{}" else before)
+            found |= {f"^{name}": fixed for name in names}
             before = "{}"
         elif not _VERSION.match(segment):
-            before = segment
+            before = fixed = segment
     return found
 
 
-def _subject(operation: Operation, known: Vocabulary) -> tuple[list[str], bool]:
-    """The words for what an operation reads, in the singular, and whether its name says that there are several."""
+def _subject(operation: Operation, known: Vocabulary, verb: str = "") -> tuple[list[str], bool]:
+    """The words for what an operation reads or writes, in the singular, and whether its name says that there are several."""
     words: list[str] = []
     path = operation.path.split("?")[0]
     segments = [s for s in path.strip("/").split("/") if s and not _VERSION.match(s)] if "#" not in path else []
     if segments:
         fixed = [s.split(":")[0] for s in segments if "{" not in s]
+        if verb and len(fixed) > 1 and split(fixed[-1]) == [verb]:
+            fixed.pop()
         words = known.split(fixed[-1].rsplit(".", 1)[-1]) if fixed else []
+        while len(words) > 1 and words[-1] in _ENDS_READING:
+            words = words[:-1]
+        if len(fixed) > 1 and (words[-1:] == ["me"] or words[-1] in _ENDS_READING):
+            words = known.split(fixed[-2].rsplit(".", 1)[-1])
         while words and words[0] in _READING and len(words) > 1:
             words = words[1:]
     if not words or words[-1] in _READING or len("".join(words)) < 3:
@@ -243,6 +386,12 @@ def _subject(operation: Operation, known: Vocabulary) -> tuple[list[str], bool]:
             words = known.split(operation.words)
         while words and (words[0] in _READING or words[0].isdigit()):
             words = words[1:]
+        while len(words) > 1 and (words[-1] in _ENDS_READING or words[-1] == verb):
+            words = words[:-1]
+        if verb and len(words) > 1 and KINDS.get(words[0]):
+            words = words[1:]
+        if words == ["me"]:
+            words = ["profile"]
     joints = [place for place, word in enumerate(words) if word in _JOINTS]
     if joints:
         words = words[: joints[0]] or words[joints[-1] + 1 :]
@@ -267,7 +416,9 @@ def _list_prefix(operation: Operation, listed: bool) -> tuple[str, ...] | None:
     return max(prefixes, key=lambda prefix: (prefixes[prefix], -len(prefix)))
 
 
-def _argument(parameter: Parameter, before: str, own: list[str], graph: Graph) -> ArgumentDraft | str:
+def _argument(
+    parameter: Parameter, before: str, own: list[str], graph: Graph, kind: str = "", listed: bool = False
+) -> ArgumentDraft | str:
     name, schema = parameter.name, parameter.schema
     words = graph.words.split(name)
     joint = next((place for place, word in enumerate(words) if word in _JOINTS), len(words))
@@ -276,18 +427,30 @@ def _argument(parameter: Parameter, before: str, own: list[str], graph: Graph) -
         return "an argument without a name"
     spec = spec_of(name, schema)
     entity = _entity_of(words, graph.words.split(before), own, spec, parameter.place)
+    if kind in (CREATE, CHANGE) and parameter.place == "body" and words[-1] in _KEYS and words[:-1] in ([], own):
+        entity = []  # what a new thing is called, or is to be called
+    if entity and kind == CREATE and parameter.place == "body" and (own[-len(entity) :] == entity or not graph.knows(entity)):
+        entity = []  # what the user says of it
+    ends, begins = own[-len(entity) :] == entity, [*entity, "request"] == own
+    if entity and not listed and len(own) > len(entity) and kind != CREATE and (ends or begins):
+        entity = own[-3:]  # the alert number of a scanning alert is a scanning alert's, the pull number a pull request's
     if entity and (not graph.words.readable(entity) or {entity[0], entity[-1]} & _NAMELESS or is_past(entity[-1])):
         return "no noun in its name"
     if entity:
         identity = _identity(words, schema, spec)
         if identity is None or not _accepted(identity, schema):
             return "an argument of unknown form"
-        known = graph.entities.setdefault("_".join(entity), EntityDraft(graph.words.written(entity), identity))
-        if not _accepted(known.identity, schema):
+        key = words[-1] if words[-1] in _KEYS else "id"
+        known = graph.entities.setdefault("_".join(entity), EntityDraft(graph.words.written(entity), identity, key))
+        if known.key != key or not _accepted(known.identity, schema):
             return "ids of two forms"
         return ArgumentDraft(parameter, "_".join(entity), None, graph.words.written(entity))
     if schema.get("default") is not None and spec is None:
         spec = {"form": "enum", "of": [schema["default"]]}
+    if spec is None and schema.get("type") == "string" and words[-1] in _FREE:
+        spec = {"form": "phrase"}
+    if spec is None and words[-1] in _CLASSES and "example" not in schema:
+        return "an argument of unknown form"
     if spec is None and graph.api.kind in PLAIN and schema.get("type") == "string":
         spec = {"form": "slug"}
     if spec is None or schema.get("type") in ("array", "object"):
@@ -295,10 +458,17 @@ def _argument(parameter: Parameter, before: str, own: list[str], graph: Graph) -
             spec = {"form": "enum", "of": [schema["example"]]}
         else:
             return "an argument of unknown form"
+    if spec["form"] == "integer" and not {"minimum", "maximum"} & schema.keys() and words[-1] not in ("cents", *_MONEY):
+        low, high = (
+            (1_000.0, 9_999.0) if words[-1] in ("number", "code", "no") else (1.0, 9.0 if words[-1] in _COUNTED else 60.0)
+        )
+        spec = {"form": "integer", "low": low, "high": high}
     if not _accepted(spec, schema):
         return "an argument of unknown form"
     if not graph.words.readable(words) or words[-1] in NO_NOUN or is_past(words[-1]):
         return "an argument without a name"
+    if words[-1] in _IDS:
+        return "an argument of unknown form"
     if {words[0], words[-1]} & _RANGE:
         return "an argument that bounds a range"
     choices = [str(each) for each in spec.get("of", ())]
@@ -318,9 +488,11 @@ def _entity_of(words: list[str], before: list[str], own: list[str], spec: Spec |
         return []
     if form in VALUE_FORMS and not marked and not (place == "path" and words[-1] in ("location", "place")):
         return []
-    if marked and base:
-        return [*base[:-1], singular(base[-1])][-3:]
     fixed = [word for word in before if not word.isdigit()]
+    if marked and base:
+        base = [*base[:-1], singular(base[-1])]
+        whole = [*fixed[:-1], singular(fixed[-1])] if fixed and place == "path" else []
+        return (whole if whole[-len(base) :] == base else base)[-3:]
     if place == "path" and fixed:
         return [*fixed[:-1], singular(fixed[-1])][-3:]
     if marked:
@@ -339,8 +511,9 @@ def _identity(words: list[str], schema: Mapping[str, Any], spec: Spec | None) ->
         return spec if len(spec["of"]) > 7 else None
     if kind in ("integer", "number"):
         least, most = schema.get("minimum"), schema.get("maximum")
-        low = max(10_000, int(least)) if isinstance(least, int | float) else 10_000
-        high = min(9_999_999, int(most)) if isinstance(most, int | float) else 9_999_999
+        low, high = (1_000, 9_999) if words[-1] == "number" else (10_000, 9_999_999)
+        low = max(low, int(least)) if isinstance(least, int | float) else low
+        high = min(high, int(most)) if isinstance(most, int | float) else high
         return {"form": "integer", "low": float(low), "high": float(high)} if high - low > 1_000 else None
     if spec is not None and spec["form"] in ("uuid", "like", "arn", "email", "isbn", "url", "phone", "domain"):
         return spec
@@ -360,39 +533,49 @@ def _accepted(spec: Spec, schema: Mapping[str, Any]) -> bool:
 def _ask(draft: CapabilityDraft, wanted: set[str], graph: Graph) -> None:
     """Choose the facts that can be asked of an operation, and for a list what its entities are known by."""
     operation = draft.operation
-    prefix = _list_prefix(operation, True) or () if draft.role == "list" else ()
+    prefix = _list_prefix(operation, True) or () if draft.role == "list" or draft.writes else ()
     here = [f for f in operation.fields if f.path[: len(prefix)] == prefix and f.listed == prefix.count("[]")]
     named = any(a.entity == draft.entity for a in draft.arguments)
     own = draft.entity.split("_")
     facts: list[FactDraft] = []
     # what a question says already, it does not ask: the type of the policy of that type, the name of what its name names
     asked = [set(a.words.lower().split(" ")) for a in draft.arguments if not a.entity]
-    asked += [
-        {"name"} for a in draft.arguments if a.entity == draft.entity and graph.entities[a.entity].identity["form"] == "slug"
-    ]
+    key = graph.entities[draft.entity].key if draft.entity in graph.entities else "id"
+    asked += [{key}] if named else []
     for each in here:
         words = field_words(each.path[len(prefix) :], own, graph.words)
-        if words is None or graph.words.written(words) == draft.noun:
-            continue
-        gives = _reference(words, own, wanted, draft.entity in wanted)
+        plain = graph.words.split(each.name)
+        gives = _reference(plain if words is None else words, own, wanted | {draft.entity}, graph)
         if gives:
             noun = "ID" if gives == draft.entity else f"{graph.entities[gives].noun} ID"
-            facts.append(FactDraft(each, noun, graph.entities[gives].identity, gives))
+            noun = noun if graph.entities[gives].key == "id" else f"{noun[:-2]}{graph.entities[gives].key}"
+            shown = gives not in wanted or (gives == draft.entity and draft.role != "list")
+            facts.append(FactDraft(each, noun, graph.entities[gives].identity, gives, shown))
             continue
         spec = spec_of(each.name, each.schema, draft.entity)
-        told = phrase(words, spec) if spec is not None and distinctive(spec) else None
+        told = phrase(words, spec) if words is not None and spec is not None and distinctive(spec) else None
         if told is None or told == own or told[-1] in _IDS or any(set(told) <= each for each in asked):
+            if spec is not None and plain and graph.words.written(plain).isascii():
+                facts.append(FactDraft(each, graph.words.written(plain)[:80], spec, shown=True))
             continue
-        facts.append(FactDraft(each, graph.words.written(told), spec))
-    if [f.path for f in here] == [RESULT]:
+        said = graph.words.written(told)
+        if told[-1] == "cents" and len(told) > 1:
+            said = f"{graph.words.written(told[:-1])} in cents"
+        elif told == ["phone"]:
+            said = "phone number"
+        if said != draft.noun:
+            facts.append(FactDraft(each, said, spec))
+    if [f.path for f in here] == [RESULT] and not draft.writes:
         spec = spec_of(draft.noun.replace(" ", "_"), here[0].schema) or {"form": "title"}
         facts = [FactDraft(here[0], "name" if named else draft.noun, spec)] if distinctive(spec) else []
-    facts = _distinct(facts)
-    if draft.role == "list":
+    facts = _distinct([fact for fact in facts if re.fullmatch("[A-Za-z0-9][A-Za-z0-9 ]*", fact.words)])
+    if draft.writes:
+        for fact in facts:
+            fact.shown = True
+    elif draft.role == "list":
         facts = _listed(draft, facts, graph)
-    if draft.entity in wanted and draft.role == "record" and named:
-        facts = [fact for fact in facts if fact.gives != draft.entity]
-    draft.facts = facts[:MAX_FACTS]
+    others = [fact for fact in facts if fact.shown]
+    draft.facts = [fact for fact in facts if not fact.shown][:MAX_FACTS] + others[:MAX_SHOWN]
 
 
 def _names(words: str, last: str, noun: set[str]) -> bool:
@@ -406,36 +589,62 @@ def _names(words: str, last: str, noun: set[str]) -> bool:
 
 def _listed(draft: CapabilityDraft, facts: list[FactDraft], graph: Graph) -> list[FactDraft]:
     """The facts of a list's items; one of them is what a person knows the entity by, and the others are asked for."""
-    plain = [fact for fact in facts if fact.spec is not None and not fact.gives]
+    plain = [fact for fact in facts if fact.spec is not None and not fact.gives and not fact.shown]
     noun = set(draft.noun.lower().split(" "))
     naming = ("name", "title", "label", "subject", "headline", "login", "email")
     named = next((f for word in naming for f in plain if f.spec["form"] in _NAMES and _names(f.words, word, noun)), None)  # type: ignore[index]
     named = named or next(
         (f for f in plain if f.spec is not None and f.spec["form"] in ("email", "phone", "domain", "address")), None
     )
-    if named is None:
-        return []
-    facts = [f for f in facts if f is named or f.gives or not is_own_name(f.words, noun)]
     entity = graph.entities.setdefault(draft.entity, EntityDraft(draft.noun, {"form": "code"}))
+    if entity.key in _KEYS:  # a person knows it by what its ids are
+        named = next((f for f in facts if f.gives == draft.entity), None)
+        if named is not None and entity.known in (None, entity.identity):
+            entity.known, entity.known_as = entity.identity, named.words
+            named.shown = True
+            return facts
+        return _unasked(facts)
+    if named is None:
+        return _unasked(facts)
+    facts = [f for f in facts if f is named or f.gives or f.shown or not is_own_name(f.words, noun)]
     if entity.known is None:
         entity.known, entity.known_as = named.spec, named.words
-    if entity.known_as != named.words or len(facts) < 2:
-        return []
-    return [*[fact for fact in facts if fact is not named][: MAX_FACTS - 1], named]
+    if entity.known_as != named.words or sum(not fact.shown for fact in facts) < 2:
+        return _unasked(facts)
+    named.shown = True
+    return facts
 
 
-def _reference(words: list[str], own: list[str], wanted: set[str], self_wanted: bool) -> str:
+def _unasked(facts: list[FactDraft]) -> list[FactDraft]:
+    for fact in facts:
+        fact.shown = True
+    return facts
+
+
+def _reference(words: list[str], own: list[str], wanted: set[str], graph: Graph) -> str:
     """The entity whose id a field is; "" where it is none that an operation takes."""
-    if self_wanted and (words in (["id"], ["uuid"], ["guid"], ["arn"], ["sid"]) or words == own):
-        return "_".join(own)
-    if words[-1] in ("id", "uuid", "guid", "sid", "arn", "key", "slug") and len(words) > 1:
-        key = "_".join([*words[:-2], singular(words[-2])])
-        return key if key in wanted else ""
+    if not words:
+        return ""
+    mine = graph.entities.get("_".join(own))
+    key = "id" if mine is None else mine.key
+    if mine is not None and "_".join(own) in wanted:
+        last = words[-1] in ("id", "uuid", "guid", "arn", "sid") if key == "id" else words[-1] == key
+        if (last and own[-len(words) + 1 :] == words[:-1] if len(words) > 1 else last) or words == own:
+            return "_".join(own)
+        if key == "id" and words[-1] == "number" and len(words) == 1 and mine.identity.get("high") == 9_999.0:
+            return "_".join(own)
+    user = graph.entities.get("user")
+    if words[-1] in ("username", "login") and user is not None and user.key == words[-1] and "user" in wanted:
+        return "user"  # the owner's username is a user's
+    if words[-1] in ("id", "uuid", "guid", "sid", "arn", "key", "slug", *_KEYS) and len(words) > 1:
+        other = "_".join([*words[:-2], singular(words[-2])])
+        if other in wanted and other in graph.entities and (graph.entities[other].key == "id") == (words[-1] not in _KEYS):
+            return other
     return ""
 
 
 def _distinct(facts: list[FactDraft]) -> list[FactDraft]:
     seen: dict[str, FactDraft] = {}
-    for fact in sorted(facts, key=lambda f: (not f.gives, len(f.field.path), len(f.words))):
+    for fact in sorted(facts, key=lambda f: (f.shown, not f.gives, len(f.field.path), len(f.words))):
         seen.setdefault(fact.words, fact)
     return list(seen.values())

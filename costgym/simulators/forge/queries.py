@@ -5,14 +5,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from costgym.simulators.forge.phrases import TIMES, WHEN
-from costgym.simulators.forge.words import is_plural, lexicon, plural, singular
+from costgym.simulators.forge.words import article, is_plural, lexicon, plural, singular
 
 if TYPE_CHECKING:
     from costgym.simulators.forge.source import ForgedCapability, ForgedEntity, ForgedFact
 
 LONGEST = 900  # characters of a query
 MOST_LINKS = 3  # times that a sentence says "of"
-_OWN = lexicon("own")
+OWN = lexicon("own")
+MONEY = lexicon("amounts") | {"cents"}
 _NAMES, _KINDS_OF_NAMES = lexicon("names"), lexicon("kinds of names")
 _DONE, _UNITS = lexicon("done"), lexicon("units")
 _PLACES = lexicon("places")  # nouns of what other things are in
@@ -32,7 +33,7 @@ def is_own_name(words: str, noun: set[str]) -> bool:
 def called(known_as: str, value: str, noun: str) -> str:
     """How a person names an entity by what they know of it."""
     last = known_as.split(" ")[-1]
-    if is_own_name(known_as, set(noun.lower().split(" "))):
+    if is_own_name(known_as, set(noun.lower().split(" "))) or last == "slug":
         return f'called "{value}"'
     if last in ("email", "phone"):
         return f"with the {known_as} {value}"
@@ -68,6 +69,48 @@ def context(parts: Sequence[Part]) -> str:
     return first + "".join(places + times) + (f" with {' and '.join(others)}" if others else "")
 
 
+def quoted(value: str) -> str:
+    """A value as a query writes it: words in quotes, numbers, codes and addresses as they are."""
+    plain = any(c.isdigit() for c in value) and " " not in value
+    return value if plain or "@" in value else f'"{value}"'
+
+
+def thing(noun: str, key: str, value: str) -> str:
+    """A thing by the id that a user knows of it."""
+    return f"the {noun} {quoted(value)}" if key in ("name", "slug") else f"{noun} {value}"
+
+
+def beside(parts: Sequence[Part], joint: str = "of") -> str:
+    """What comes after a noun: whose it is, where, when, and with which values. Parts that are entities have their words."""
+    owners = [part.value for part in parts if part.entity]
+    places, times, others = [], [], []
+    named = {part.noun: part.value for part in parts if not part.entity}
+    repository = f"{named['owner']}/{named['repository']}" if {"owner", "repository"} <= named.keys() else ""
+    for part in (part for part in parts if not part.entity):
+        last = part.noun.split(" ")[-1]
+        if repository and part.noun in ("owner", "repository"):
+            continue
+        if last in ("city", "country", "place", "location", "region"):
+            places.append(f" in {part.value}")
+        elif part.noun in ("date", "day"):
+            times.append(f" on {part.value}")
+        elif last in ("topic", "query", "keyword", "search", "term"):
+            times.append(f' in a search for "{part.value}"')
+        elif last in ("cents", "dollars", "euros"):
+            others.append(f"{article(part.noun.split(' ')[0])} {part.noun.rsplit(' ', 1)[0]} of {part.value} {last}")
+        elif part.noun in ("title", "name"):
+            others.insert(0, f"the {part.noun} {quoted(part.value)}")
+        else:
+            others.append(f"the {part.noun} {quoted(part.value)}")
+    if repository:
+        places.append(f" in the repository {repository}")
+    within = joint == "of" and bool(owners) and next(p for p in parts if p.entity).noun.split(" ")[-1] in _PLACES
+    joined_by = " of " if joint == "of" else " and "
+    first = f" {'in' if within else joint} {joined_by.join(owners[::-1])}" if owners else ""
+    with_them = f" with {', '.join(others[:-1]) + ' and ' + others[-1] if len(others) > 1 else others[0]}" if others else ""
+    return first + "".join(places + times) + with_them
+
+
 def subject(capability: "ForgedCapability", named: Sequence[Part], own: Part | None) -> str:
     """The words for what is asked about: `named` are the arguments without the id of the entity itself, which is `own`."""
     if own is not None:
@@ -75,7 +118,7 @@ def subject(capability: "ForgedCapability", named: Sequence[Part], own: Part | N
         return f"that {capability.noun}" if own.known else f"{capability.noun} {own.value}{context(named)}"
     if same := next((part for part in named if part.noun == capability.noun and not part.entity), None):
         return f'the {capability.noun} "{same.value}"{context([part for part in named if part is not same])}'
-    mine = not named and capability.noun.split(" ")[-1] in _OWN
+    mine = not named and capability.noun.split(" ")[-1] in OWN
     return f"{'my' if mine else 'the'} {capability.noun}{context(named)}"
 
 
@@ -104,7 +147,7 @@ def question(fact: "ForgedFact", about: str, luck: int) -> str:
             return f"When was {about} {'last ' if 'last' in words else ''}{verbs[0]}?"
     if form == "integer" and words[-1] == "count" and len(words) > 1 and words[0] != "total":
         return f"How many {plural(' '.join(words[:-1]))} does {about} have?"
-    several = form == "integer" and is_plural(words[-1])
+    several = form == "integer" and is_plural(words[-1]) and "in" not in words
     if several and "of" not in words and singular(words[-1]) not in _UNITS and words[0] != "total":
         return f"How many {fact.words} does {about} have?"
     if several and words[0] in ("total", "num") and len(words) > 1:
@@ -114,6 +157,8 @@ def question(fact: "ForgedFact", about: str, luck: int) -> str:
     if words[-3:-1] == ["number", "of"] or words[:2] == ["number", "of"]:
         return f"How many {' '.join(words[words.index('of') + 1 :])} does {about} have?"
     asked = _ASK[luck % len(_ASK)].format(wish(fact, about))
+    if " in " in fact.words:
+        return asked
     return asked.replace("What is", "What are") if is_plural(words[-1]) else asked
 
 

@@ -14,13 +14,12 @@ from costgym.simulators.errors import DataError, InvalidProfile, UnknownName, ch
 from costgym.simulators.failures import FailureModel
 from costgym.simulators.forge.values import FORMS
 from costgym.simulators.marketplace.catalogue import draw_profile
-from costgym.simulators.marketplace.market import Marketplace
-from costgym.simulators.marketplace.tasks import LazyTaskSet
-from costgym.simulators.tools import Catalog, Tool, ToolProfile
+from costgym.simulators.tools import CHECK, KEY, UNDO, WRITE, Catalog, Effect, Tool, ToolProfile
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 Words = Annotated[str, StringConstraints(min_length=1, max_length=80, pattern=r"^[A-Za-z0-9][A-Za-z0-9 ]*$")]
 Key = Annotated[str, StringConstraints(max_length=80, pattern=r"^[a-z0-9_]*$")]
+KEY_SCHEMA = {"type": "string", "description": "a key of your choice; a repeat with the same key has no second effect"}
 Scalar = str | int | Annotated[float, Field(allow_inf_nan=False)] | bool
 
 
@@ -70,10 +69,12 @@ class ForgedEntity(StrictModel):
         id: The form of its ids.
         known_as: What a person knows it by, such as "name"; "" where they have to give its id.
         known: The form of that.
+        key: Last word of the names of its ids; where it is not "id", people know the thing by its id, such as a username.
     """
 
     noun: Words
     id: ValueForm
+    key: str = Field(default="id", max_length=80, exclude_if=lambda value: value == "id")
     known_as: str = Field(default="", max_length=80)
     known: ValueForm | None = None
 
@@ -87,6 +88,7 @@ class ForgedArgument(StrictModel):
         value: The form of a value.
         words: The words for it in a query.
         number: The parameter takes a number.
+        changes: It is what a change gives a thing.
     """
 
     name: Name
@@ -94,6 +96,7 @@ class ForgedArgument(StrictModel):
     value: ValueForm | None = None
     words: Words
     number: bool = False
+    changes: bool = Field(default=False, exclude_if=lambda value: not value)
 
 
 class ForgedFact(StrictModel):
@@ -104,20 +107,23 @@ class ForgedFact(StrictModel):
         words: The words for it in a query.
         value: The form of its values.
         entity: The entity whose id it is; "" for others.
+        shown: The response holds it, and nobody asks for it.
     """
 
     path: tuple[Name, ...] = Field(min_length=1, max_length=8)
     words: Words
     value: ValueForm | None = None
     entity: Key = ""
+    shown: bool = Field(default=False, exclude_if=lambda value: not value)
 
 
 class ForgedCapability(StrictModel):
-    """Something that tools can read.
+    """Something that tools can read or change.
 
     Attributes:
         name: Its name, unique.
-        role: "record" for one record, "list" for a list of entities.
+        role: "record" for one record, "list" for a list of entities; or what a write does (see `verbs`).
+        verb: The verb of a write, such as "cancel".
         entity: The entity that the record or the items are.
         noun: The words for it.
         arguments: Arguments that a call must have.
@@ -125,11 +131,24 @@ class ForgedCapability(StrictModel):
     """
 
     name: Name
-    role: Literal["record", "list"]
+    role: Literal["record", "list", "create", "change", "remove", "act"]
     entity: Key
     noun: Words
     arguments: tuple[ForgedArgument, ...] = Field(default=(), max_length=8)
-    facts: tuple[ForgedFact, ...] = Field(min_length=1, max_length=20)
+    facts: tuple[ForgedFact, ...] = Field(max_length=20)
+    verb: str = Field(default="", max_length=40, pattern="^[a-z]*$", exclude_if=lambda value: not value)
+
+    @property
+    def writes(self) -> bool:
+        return self.role not in ("record", "list")
+
+    @model_validator(mode="after")
+    def _complete(self) -> "ForgedCapability":
+        if not self.writes and not self.facts:
+            raise ValueError("expected at least one fact, got none")
+        if self.writes != bool(self.verb):
+            raise ValueError("expected a verb for what writes, and only for that")
+        return self
 
 
 class ForgedTool(StrictModel):
@@ -140,7 +159,10 @@ class ForgedTool(StrictModel):
         capability: What it reads; "" for a tool that writes.
         description, category, provider, title: Its documentation.
         parameters: JSON schema of its arguments.
-        writes: It changes something. Such tools are kept, and not on offer: tasks only read.
+        writes: It changes something. A tool that writes without a capability is kept, and not on offer.
+        checks: The capability whose effects it tells of.
+        compensates: The capability whose effects it takes back.
+        idempotent: "key" where a repeat with the same idempotency key changes nothing, "always" where any repeat does not.
         statuses: HTTP statuses of the errors that its document declares.
         rival: "" for the document's own operation; "mirror" for the same operation through a reseller.
         profile: Fields of `ToolProfile` that are not drawn.
@@ -157,6 +179,19 @@ class ForgedTool(StrictModel):
     statuses: tuple[Annotated[int, Field(ge=400, le=599)], ...] = ()
     rival: Literal["", "mirror"] = ""
     profile: dict[str, Any] = Field(default_factory=dict)
+    checks: str = Field(default="", max_length=200, exclude_if=lambda value: not value)
+    compensates: str = Field(default="", max_length=200, exclude_if=lambda value: not value)
+    idempotent: Literal["", "key", "always"] = Field(default="", exclude_if=lambda value: not value)
+
+    def effect(self) -> Effect | None:
+        """What its calls do to the world."""
+        if self.checks:
+            return Effect(CHECK, self.checks)
+        if self.compensates:
+            return Effect(UNDO, self.compensates)
+        if not self.writes:
+            return None
+        return Effect(WRITE, self.capability, bool(self.idempotent), by_arguments=self.idempotent == "always")
 
 
 class ForgedDocument(StrictModel):
@@ -180,6 +215,7 @@ class ForgedSource(StrictModel):
         candidates: Number of tools on offer in a task.
         chain_share: Share of the tasks with several needs in which one call's answer is another's argument, where ids flow.
         needs: Lowest and highest number of needs of a task.
+        version: How tasks are composed: 0 for worlds made before tasks wrote, 1 for others.
     """
 
     kind: Literal["forged"] = "forged"
@@ -192,6 +228,7 @@ class ForgedSource(StrictModel):
     candidates: int = within("source.candidates", default=16)
     chain_share: float = within("source.chain_share", default=0.6)
     needs: tuple[int, int] = (1, 6)
+    version: Literal[0, 1] = Field(default=0, exclude_if=lambda value: not value)
 
     @field_validator("needs")
     @classmethod
@@ -200,27 +237,21 @@ class ForgedSource(StrictModel):
             raise ValueError(f"expected the lowest and the highest number of needs, 1 to 6, got {needs}")
         return needs
 
-    def market(self, seed: int, failures: FailureModel) -> Marketplace:
-        """The tools, tasks and answers of this source; raises DataError where two tools or capabilities share a name, a profile
-        is wrong, or a part refers to one that is not there."""
-        from costgym.simulators.forge.answers import ForgedAnswers
-        from costgym.simulators.forge.tasks import ForgedTaskWriter
-
+    def catalog(self, seed: int, failures: FailureModel) -> Catalog:
+        """The tools of this source; raises DataError where two tools or capabilities share a name, a profile is wrong, or a
+        part refers to one that is not there."""
         self._check()
-        read = [tool for tool in self.tools if not tool.writes]
+        read = [tool for tool in self.tools if tool.capability or tool.checks or tool.compensates]
         limited = any(429 in tool.statuses for tool in read)
         tools = [self._tool(tool, f"source.tools.{n}", seed, failures, limited) for n, tool in enumerate(read)]
-        catalog = Catalog(tools, "source.tools")
-        answers = ForgedAnswers(self, seed)
-        writer = ForgedTaskWriter(self, catalog, answers, seed)
-        tasks = LazyTaskSet(writer, {"train": self.train, "test": self.test})  # type: ignore[arg-type]
-        return Marketplace(catalog, tasks, answers)
+        return Catalog(tools, "source.tools")
 
     def _check(self) -> None:
         names = [capability.name for capability in self.capabilities]
         if len(set(names)) < len(names):
             raise DataError("source.capabilities", "two capabilities share a name")
-        offered = {tool.capability for tool in self.tools if not tool.writes}
+        offered = {tool.capability for tool in self.tools if tool.capability}
+        offered |= {of for tool in self.tools for of in (tool.checks, tool.compensates) if of}
         for name in names:
             if name not in offered:
                 raise DataError("source.capabilities", f"no tool reads {name!r:.100}")
@@ -255,5 +286,8 @@ class ForgedSource(StrictModel):
         except (InvalidProfile, TypeError) as error:
             raise DataError("scenario", str(error), f"{place}.profile") from error
         parameters = tool.parameters or {"type": "object", "properties": {}, "required": []}
+        if tool.idempotent == "key":
+            parameters = {**parameters, "properties": {**parameters.get("properties", {}), KEY: KEY_SCHEMA}}
         about = tool.name, tool.description, tool.category, tool.provider, tool.title or tool.name
-        return Tool(*about, parameters, profile, tool.capability)
+        capability = tool.capability or tool.checks or tool.compensates
+        return Tool(*about, parameters, profile, capability, effect=tool.effect())

@@ -26,7 +26,7 @@ class Asked:
     """A fact that is asked of an operation."""
 
     capability: ForgedCapability
-    fact: ForgedFact
+    fact: ForgedFact | None  # none of a change
 
     @property
     def takes(self) -> set[str]:
@@ -52,10 +52,10 @@ class ForgedTaskWriter:
         self._asks = {each.name: asks for each in source.capabilities if (asks := self._asks_of(each))}
         if not self._asks:
             raise ConfigError("source.capabilities", "no capability has a fact that can be asked for")
-        gives = [ask for asks in self._asks.values() for ask in asks if ask.fact.entity]
+        gives = [(ask, ask.fact.entity) for asks in self._asks.values() for ask in asks if ask.fact and ask.fact.entity]
         self._links = [
-            (ask, name) for ask in gives for name, others in self._asks.items()
-            if name != ask.capability.name and ask.fact.entity in others[0].takes
+            (ask, name) for ask, entity in gives for name, others in self._asks.items()
+            if name != ask.capability.name and entity in others[0].takes
         ]  # fmt: skip
         low, high = source.needs
         self._weights = [weight if low <= count <= high else 0 for count, weight in enumerate(NEEDS, 1)]
@@ -105,7 +105,7 @@ class ForgedTaskWriter:
             needs=tuple(needs),
             candidates=self._candidates(luck, chosen),
             group="G3" if len(categories) > 1 else "G2" if len(providers) > 1 else "G1",
-            instructions=instructions(query, _situation(categories), needs, gold),
+            instructions=instructions(query, situation(categories), needs, gold),
             size_level=luck.weighted(SIZE_LEVELS),
             named=tuple(tool.name for tool in gold),
         )
@@ -139,7 +139,9 @@ class ForgedTaskWriter:
         """Put what gives an id before what takes it; in a circle, whatever comes first stays first."""
         left, done = list(chosen), []
         while left:
-            ask = next((each for each in left if not each.takes & {o.fact.entity for o in left if o is not each}), left[0])
+            ask = next(
+                (each for each in left if not each.takes & {o.fact.entity for o in left if o is not each and o.fact}), left[0]
+            )
             done.append(ask)
             left.remove(ask)
         return done
@@ -153,6 +155,7 @@ class ForgedTaskWriter:
         shared: dict[Any, str | int | float | bool] = {}
         for ask in chosen:
             capability, fact = ask.capability, ask.fact
+            assert fact is not None
             arguments: dict[str, Any] = {}
             parts: list[queries.Part] = []
             own: queries.Part | None = None
@@ -225,6 +228,6 @@ class ForgedTaskWriter:
         return tuple(luck.order(picked))
 
 
-def _situation(categories: Iterable[str]) -> str:
+def situation(categories: Iterable[str]) -> str:
     """Return what a user says of themselves without asking for anything; a document of an API tells no more."""
     return f"I have some questions about {' and '.join(name.replace('_', ' ') for name in categories)}."

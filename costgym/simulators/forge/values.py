@@ -58,7 +58,7 @@ def spec_of(name: str, schema: Mapping[str, Any], entity: str = "") -> Spec | No
         return None
     found = {
         "date": "day", "date-time": "moment", "datetime": "moment", "uuid": "uuid", "email": "email", "uri": "url",
-        "url": "url", "ipv4": "ip", "hostname": "domain", "phone": "phone",
+        "url": "url", "ipv4": "ip", "slug": "slug", "hostname": "domain", "phone": "phone",
     }.get(form)  # fmt: skip
     if form in ("byte", "binary", "password"):
         return None
@@ -74,7 +74,7 @@ def _text(words: list[str], schema: Mapping[str, Any], entity: str) -> Spec | No
     if last == "address" and before in ("email", "mail", "ip", "web", "url", "endpoint", "host", "server"):
         form = NAMED.get(before, "url")
     if last == "name" and before:
-        form = _NAMES.get(before, NAMED.get(before, "title"))
+        form = "person" if before in _PEOPLE else _NAMES.get(before, NAMED.get(before, "title"))
         form = "title" if form == "code" else form
     if isinstance(example, str) and (day := _DAY.match(example)):
         return {"form": "moment" if day[1] else "day"}

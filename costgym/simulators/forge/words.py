@@ -76,6 +76,15 @@ def plural(phrase: str) -> str:
     return f"{head} {made}" if head else made
 
 
+def article(phrase: str) -> str:
+    """The indefinite article before a noun phrase."""
+    first = phrase.split(" ")[0]
+    vowel = first[:1].lower() in "aeio" or (first[:1].lower() == "u" and first[:3].lower() not in ("use", "uni", "usa", "uti"))
+    if first.isupper() and len(first) > 1:
+        vowel = first[0] in "AEFHILMNORSX"
+    return "an" if vowel and not first.lower().startswith(("one", "eu")) else "a"
+
+
 def is_plural(word: str) -> bool:
     """Return whether a noun in small letters is a plural."""
     return singular(word) != word

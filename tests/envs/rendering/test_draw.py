@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import costgym
 from costgym.envs.rendering.chart import COLOURS, chart_of, number, ticks, verdict
-from costgym.envs.rendering.draw import _fit, _Layout, _wide, _wrap, chart_page, chart_picture, episode_table
+from costgym.envs.rendering.draw import _fit, _Layout, _wide, _wrap, chart_drawing, chart_picture, episode_table
 from costgym.simulators.calls import WorldEvent
 from costgym.simulators.episode import Episode
 from costgym.simulators.failures import Bursts
@@ -29,7 +29,7 @@ def table(episode: Episode) -> str:
 
 
 def page_of(episode: Episode) -> str:
-    return chart_page(chart_of(episode), "an episode", table(episode))
+    return chart_drawing(chart_of(episode), "an episode")
 
 
 def busy() -> Episode:
@@ -156,7 +156,7 @@ def test_a_long_query_is_wrapped_whole_and_moves_everything_below_it_down():
         == layout.title_tops[2] - layout.title_tops[0]
     )
     assert chart_picture(long).shape == (layout.height, 960, 3)
-    assert all(f">{line}</text>" in chart_page(long, "an episode", "") for line in layout.title)
+    assert all(f">{line}</text>" in chart_drawing(long, "an episode") for line in layout.title)
 
 
 def test_names_that_are_very_long_or_no_latin_are_drawn():

@@ -75,7 +75,7 @@ COMMANDS: dict[str, Callable[[Path, Path], tuple[object, ...]]] = {
     "store": lambda run, entry: ("leaderboard", *LIMITS, "--out", run, "--store", run.parent / "results.db"),
     "show run": lambda run, entry: ("show", run),
     "show entry": lambda run, entry: ("show", entry),
-    "site": lambda run, entry: ("site", "--run", run, "--out", run.parent / "out"),
+    "merge": lambda run, entry: ("leaderboard", "--merge", run, run.parent / "board", "--out", run.parent / "out"),
     "export": lambda run, entry: ("export", run, "--format", "messages", "--out", run.parent / "out.jsonl"),
     "datasets": lambda run, entry: ("datasets", "list", entry),
 }

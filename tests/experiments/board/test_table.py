@@ -57,7 +57,7 @@ def test_rows_are_grouped_by_budget_best_first_and_the_oracle_has_no_rank():
     lines = [line.split() for line in printed(*ROWS).splitlines()]
     starts = [line[:2] for line in lines if line and line[0] in ("1", "2", "–", "10", "20")]
     assert starts == [
-        ["20", "credits:"], ["10", "credits"], ["1", "react"], ["20", "credits"], ["–", "oracle"], ["1", "tot-dfs+ecoact+btp"],
+        ["20", "¢:"], ["10", "¢"], ["1", "react"], ["20", "¢"], ["–", "oracle"], ["1", "tot-dfs+ecoact+btp"],
         ["2", "react"],
     ]  # fmt: skip
 
@@ -67,13 +67,12 @@ def heading(width):
 
 
 def test_rates_are_percent_with_one_decimal_and_prices_have_two():
-    names = ["Pass %", "Cost per success", "Over budget %", "Cost", "Plan score", "Regret", "Time, s", "Tokens"]
+    names = ["Success %", "Cost per success", "Over budget %", "Cost", "Plan score", "Regret", "Time, s", "Tokens"]
     assert re.split(r"  +", heading(200).strip()) == ["#", "Agent", *names, "Tool errors %"]
     line = next(line for line in printed(*ROWS, width=200).splitlines() if "tot-dfs" in line and line.startswith(" 1"))
     assert line.split() == [
         "1",
         "tot-dfs+ecoact+btp",
-        "†",
         "60.0",
         "13.33",
         "0.0",
@@ -91,7 +90,7 @@ def test_the_table_fits_the_terminal_and_keeps_rank_pass_rate_cost_and_overspend
     lines = printed(*ROWS, width=width, styled=True).splitlines()
     plain_lines = [re.sub(r"\x1b\[[\d;]*m", "", line) for line in lines]
     assert max(map(len, plain_lines)) <= width
-    assert all(name in heading(width) for name in ("#", "Agent", "Pass %", "Cost per success", "Over budget %"))
+    assert all(name in heading(width) for name in ("#", "Agent", "Success %", "Cost per success", "Over budget %"))
     assert any(line.split()[0] == "1" and line.split()[1][:8] == "tot-dfs+" for line in plain_lines if line.split())
 
 
@@ -108,8 +107,8 @@ def test_a_wider_terminal_shows_more_columns():
 
 
 def test_a_line_above_the_table_says_who_is_best_and_at_what_cost():
-    assert "\n20 credits: tot-dfs+ecoact+btp, Pass % 60.0, 13.33 credits a success.\n" in printed(*ROWS, width=200)
-    assert "20 credits: greedy, Pass % 50.0, 4.00 credits a success." in printed(row("greedy", 20, 0.5, 2.0, model=None), *ROWS)
+    assert "\n20 ¢: tot-dfs+ecoact+btp (simulated model), success 60 %, 13 ¢ a success.\n" in printed(*ROWS, width=200)
+    assert "20 ¢: greedy, success 50 %, 4 ¢ a success." in printed(row("greedy", 20, 0.5, 2.0, model=None), *ROWS)
 
 
 def test_a_wide_table_has_every_column_however_narrow_the_terminal_is():
@@ -119,8 +118,8 @@ def test_a_wide_table_has_every_column_however_narrow_the_terminal_is():
 
 def test_markdown_has_a_table_for_each_condition_and_escapes_names():
     text = markdown_of(board(*ROWS, row("a|b *c*", 10, 0.75, 1.0)))
-    assert text.count("| # | Agent | Pass % | Cost per success | Over budget % |") == 2
-    assert "| 1 | a\\|b \\*c\\* † | **75.0** | **1.33** | 0.0 |" in text
+    assert text.count("| # | Agent | Success % | Cost per success | Over budget % |") == 2
+    assert "| 1 | a\\|b \\*c\\* simulated | **75.0** | **1.33** | 0.0 |" in text
     assert "| – | oracle | 90.0 |" in text and "Tokens" not in text and "Tokens" in markdown_of(board(*ROWS), wide=True)
 
 

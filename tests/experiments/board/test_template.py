@@ -66,7 +66,7 @@ class Repository:
     def play(self, base: str = "") -> list[int]:
         self.summary.write_text("")
         self.output.write_text("")
-        if base and (self.place / "site").exists():  # the workflow begins with a checkout
+        if base and (self.place / "board/episodes").exists():  # the workflow begins with a checkout
             self.git("checkout", "-q", base, "--", "board")
             self.git("clean", "-fdq", "board")
         bash = ["bash", "-e", "-o", "pipefail", "-c"]
@@ -95,12 +95,12 @@ def test_the_workflow_says_yes_to_an_honest_submission_and_no_to_a_forged_one(re
     shutil.copytree(repository.place / "submissions/honest", forged)
     record = next(forged.rglob("*.jsonl"))
     record.write_text(record.read_text().replace('"share":0.0', '"share":1.0').replace('"price":', '"price":1', 1))
-    shutil.rmtree(repository.place / "site")
+    shutil.rmtree(repository.place / "board/episodes")
     assert repository.play() == [0, 0, 0]
     said = repository.summary.read_text()
     assert "**no**: submissions/forged/" in said and "**yes**: submissions/honest/" in said
     assert repository.output.read_text() == "refused=1\n"
-    assert (repository.place / "site/index.html").is_file()
+    assert (repository.place / "board/episodes/index.html").is_file()
 
 
 @pytest.mark.slow

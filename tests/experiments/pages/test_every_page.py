@@ -18,8 +18,7 @@ LINES = (
     "leaderboard --suite deer --agents deer-rule --episodes 6 --jobs 1 --out decisions --quiet",
     "collect --agent react --episodes 2 --out data --quiet",
     "show data/trajectories.jsonl --format html --out episode.html",
-    "site --run board --out site --quiet",
-    "site --run board --run plans --run decisions --out sites --quiet",
+    "leaderboard --merge board decisions --out joined --quiet",
     "calibrate calls.jsonl --out fitted.yaml --page calibration.html",
 )
 
@@ -46,8 +45,8 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Path, str]]:
             done = invoke(*line.split())
             assert done.exit_code == 0, (line, done.stderr)
     found = [path for path in sorted(place.rglob("*.html")) if path.name != "episode.html" or path.parent == place]
-    entry = next(path.stem.rpartition("-")[0] for path in sorted((place / "site" / "data").glob("*-0.js")))
-    return [*((path, "") for path in found), (place / "site" / "episode.html", f"#entry={entry}&at=0")]
+    entry = next(path.stem.rpartition("-")[0] for path in sorted((place / "board" / "episodes" / "data").glob("*-0.js")))
+    return [*((path, "") for path in found), (place / "board" / "episodes" / "episode.html", f"#entry={entry}&at=0")]
 
 
 @pytest.mark.slow

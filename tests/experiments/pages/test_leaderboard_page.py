@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import csv
+import io
+import itertools
 import json
 import re
 import shutil
@@ -11,11 +13,16 @@ import subprocess
 from html.parser import HTMLParser
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
 
 from costgym.experiments.board.conditions import budget_label
 from costgym.experiments.board.rows import BY_EPISODE, columns_of
-from costgym.experiments.pages.budget_section import axis_of
+from costgym.experiments.pages.answers import answer_first
+from costgym.experiments.pages.first_screen import axis_of, frontier
 from costgym.experiments.pages.leaderboard_page import COLUMNS, csv_of, page_of
+from costgym.experiments.pages.table import print_table
 from costgym.experiments.play.metric_registry import REGISTRY, written
 from costgym.experiments.play.metrics import episode_figures, summarise
 from costgym.experiments.play.results import EpisodeResult
@@ -86,7 +93,11 @@ def test_the_table_holds_every_figure_without_a_script():
     document = Document(page_of(leaderboard))
     assert len([line for line in document.all("tr") if "data-row" in line]) == len(leaderboard["rows"])
     shown_columns = columns_of(leaderboard)
-    texts = [e["text"] for e in document.elements if (e.get("class") or "").startswith("figure") and e["tag"] == "td"]
+    texts = [
+        e["text"]
+        for e in document.elements
+        if (e.get("class") or "").startswith("figure") and "style" not in e and e["tag"] == "td"
+    ]
     assert len(texts) == len(shown_columns) * len(leaderboard["rows"])
     row = next(r for r in leaderboard["rows"] if r["agent"] == "react+btp" and r["budget"] == {"price": 20})
     shown = "".join(texts)
@@ -151,12 +162,12 @@ def test_simulated_rows_say_so_and_the_oracle_has_no_rank():
     document = Document(page)
     for line in document.all("tr")[1:]:
         if "react" in line["text"]:
-            assert "simulated model" in line["text"]
+            assert "simulated" in line["text"]
         if "oracle" in line["text"]:
             assert "bound, not ranked" in line["text"] and line["class"] == "reference"
-    kinds = {place["name"]: place["kind"] for place in embedded(page)["places"]}
+    kinds = {dot["name"]: dot["kind"] for dot in embedded(page)["dots"]}
     assert kinds == {"oracle": "bound", "react": "simulated", "react+btp": "simulated", "random": "played"}
-    assert "Language models marked † are simulated" in page
+    assert "Some language models, marked in the table, are simulated" in page and "†" not in page
 
 
 def test_simulated_rows_stand_below_a_heading_of_their_own_and_are_ranked_among_themselves():
@@ -171,7 +182,7 @@ def test_simulated_rows_stand_below_a_heading_of_their_own_and_are_ranked_among_
 def test_figures_of_a_real_model_bear_its_name_and_no_simulated_mark():
     page = page_of(board({"react": ("gpt-x", 6, 1)}))
     assert "gpt-x" in page
-    assert "†" not in Document(page).all("body")[0]["text"].split("\n{")[0]
+    assert "simulated" not in Document(page).all("tbody")[0]["text"]
 
 
 def test_every_column_is_explained_and_every_heading_is_a_button():
@@ -182,7 +193,7 @@ def test_every_column_is_explained_and_every_heading_is_a_button():
     early = ["pass_rate_under_budget", "cost_per_success", "budget_failure_rate", "average_cost"]
     keys = [metric.key for metric in shown if metric.key not in early]
     assert [head["data-sort"] for head in heads] == ["rank", "agent", "condition", *early, *keys]
-    assert len(document.all("button", type="button")) == len(heads) + 2  # theme and all columns
+    assert len(document.all("button", type="button")) == len(heads) + 3  # theme, all budgets and all columns
     assert sum("more" not in head["class"] for head in heads) == 3 + COLUMNS
     assert [e["id"] for e in document.all("dd") if "id" in e] == [f"about-{key}" for key in (*early, *keys)]
     ids = {e["id"] for e in document.elements if "id" in e}
@@ -212,11 +223,12 @@ def test_a_scale_of_equal_figures_has_a_width(values):
     for from_zero in (True, False):
         axis = axis_of(values, from_zero)
         assert axis.low < axis.high and len(set(axis.ticks)) > 1
-        assert all(0.0 <= axis.place(value) <= 1.0 for value in values)
+        assert all(0.0 <= axis.at(value) <= 1.0 for value in values)
 
 
 def test_budgets_and_figures_read_as_people_write_them():
-    assert budget_label({"seconds": 60, "price": 1000}, "credits") == "1,000 credits, 60 s"
+    assert budget_label({"seconds": 60, "price": 1000}, "credits") == "1,000 ¢, 60 s"
+    assert budget_label({"price": 0.5}, "USD") == "$0.5"
     assert budget_label({"price": 20}) == "price 20"
     assert budget_label({}) == budget_label(None) == "unlimited"
     assert [written(x, "rate") for x in (0.12345, 1.0, 0.0, None)] == ["12.3", "100.0", "0.0", "–"]
@@ -262,32 +274,28 @@ addEventListener("load", () => setTimeout(() => {
   const press = (sort) => q("th").find((h) => h.dataset.sort === sort).querySelector("button").click();
   const choose = (name, value) => q(`input[name=${name}]`).find((i) => i.value === value)?.click();
   const type = (s, value) => { q(s)[0].value = value; q(s)[0].dispatchEvent(new Event("input", { bubbles: true })); };
-  const dots = () => q("#plot > i").filter((i) => !i.hidden).length;
-  const out = { first: shown(), dots: dots(), front: q("#front")[0].getAttribute("points") };
-  out.cards = q(".card").map((c) => c.innerText.replace(/\\s+/g, " "));
-  out.columns = q("thead th").filter((h) => h.offsetParent).length;
+  const sentence = () => text(".cards:not([hidden]) .sentence");
+  const out = { first: shown(), sentence: sentence(), front: q("#front")[0].getAttribute("points") };
+  out.dots = q("#plot > i").filter((i) => !i.hidden).length;
+  out.columns = q("#board thead th").filter((h) => h.offsetParent).length;
   q("#more")[0].click();
-  out.more = q("thead th").filter((h) => h.offsetParent).length;
+  out.more = q("#board thead th").filter((h) => h.offsetParent).length;
   press("average_cost");
   out.cheapest = shown();
   out.sorted = q("th[aria-sort]").map((h) => [h.dataset.sort, h.getAttribute("aria-sort")]);
   press("average_cost");
   out.dearest = shown();
-  choose("condition", "all");
+  q("#every")[0].click();
   out.all = shown().length;
   out.status = text("#status");
   choose("grading", "judge");
-  out.judged = text("#card-best [data-slot=figure]");
+  out.judged = sentence();
   out.visible = getComputedStyle(q("td .of-judge")[0]).display + " " + getComputedStyle(q("td .of-strict")[0]).display;
   type("input[type=search]", "REACT+");
   out.found = shown();
-  type("#budget", "0");
-  out.poor = text("#card-best");
-  type("#budget", "1000");
-  out.rich = text("#card-best .who") + text("#card-next");
   choose("kind", "simulated");
-  type("#budget", "1000");
-  out.simulated = text("#card-best .who");
+  choose("condition", "2");
+  out.simulated = sentence();
   out.address = location.hash;
   q("#theme")[0].click(); q("#theme")[0].click();
   out.dark = getComputedStyle(document.body).backgroundColor;
@@ -314,11 +322,11 @@ def browse(tmp_path, page, width=1280, address=""):
 
 
 def as_seen(page):
-    """The cards and the frontier of a page, as they stand in its text."""
+    """The sentence and the frontier of a page, as they stand in its text."""
     document = Document(page)
-    cards = [" ".join(card["text"].split()) for card in document.all("article")]
-    (front,) = document.all("polyline")
-    return cards, front["points"]
+    (shown,) = [cards for cards in document.all("div", **{"class": "cards"}) if "hidden" not in cards]
+    (sentence,) = [e["text"] for e in document.all("p", **{"class": "sentence"}) if e["text"] in shown["text"]][:1]
+    return sentence, document.all("polyline", id="front")[0]["points"]
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no chromium or chrome here to open the page in")
@@ -327,7 +335,7 @@ def test_a_browser_answers_sorts_and_filters_without_an_error(tmp_path):
     dom, console = browse(tmp_path, page.replace("</body>", PROBE))
     assert console == []
     seen = json.loads(Document(dom).all("pre", id="probe")[0]["text"])
-    assert (seen["cards"], seen["front"]) == as_seen(page)  # the script changes nothing at first
+    assert (seen["sentence"], seen["front"]) == as_seen(page)  # the script changes nothing at first
     assert seen["first"] == ["oracle", "random", "react+btp", "react"]
     assert seen["dots"] == 12
     assert (seen["columns"], seen["more"]) == (2 + COLUMNS, len(columns_of(board())) + 2)
@@ -338,13 +346,10 @@ def test_a_browser_answers_sorts_and_filters_without_an_error(tmp_path):
     assert seen["status"] == "12 rows, sorted by Cost, descending"
     assert seen["visible"] == "inline none"
     assert seen["found"] == ["react+btp"] * 3
-    assert "No agent that passes stays within this budget." in seen["poor"]
-    assert seen["rich"].startswith("random") and "No agent is better, whatever the budget." in seen["rich"]
-    assert seen["simulated"] == "react+btp"
-    address = dict(pair.split("=") for pair in seen["address"][1:].split("&"))
-    assert address.pop("budget")
-    assert address == {
-        "kind": "simulated", "grading": "judge", "condition": "all", "search": "REACT%2B", "columns": "all",
+    assert seen["judged"].startswith("20 ¢: random, success ") and as_seen(page)[0].startswith("20 ¢: random")
+    assert seen["simulated"].startswith("40 ¢: react+btp (simulated model), success ")
+    assert dict(pair.split("=") for pair in seen["address"][1:].split("&")) == {
+        "kind": "simulated", "grading": "judge", "condition": "2", "rows": "all", "search": "REACT%2B", "columns": "all",
         "sort": "average_cost.down",
     }  # fmt: skip
     assert seen["dark"] == "rgb(19, 21, 24)"
@@ -353,27 +358,48 @@ def test_a_browser_answers_sorts_and_filters_without_an_error(tmp_path):
 @pytest.mark.skipif(BROWSER is None, reason="no chromium or chrome here to open the page in")
 def test_an_address_opens_the_page_with_its_choices_and_nonsense_in_it_changes_nothing(tmp_path):
     page = page_of(board())
-    address = "#kind=simulated&budget=40&condition=2&search=btp&columns=all&sort=average_cost.down"
+    address = "#kind=simulated&condition=2&search=btp&columns=all&sort=average_cost.down"
     dom, console = browse(tmp_path, page, address=address)
     assert console == []
     document = Document(dom)
-    (best,) = document.all("article", id="card-best")
-    assert "react+btp" in best["text"]
+    assert as_seen(dom)[0].startswith("40 ¢: react+btp (simulated model)")
     shown = [line for line in document.all("tr") if "data-row" in line and "hidden" not in line]
     assert len(shown) == 1 and "react+btp" in shown[0]["text"]
-    nonsense = "#kind=<b>&budget=x&by=constructor&world=-1&grading=1&sort=__proto__&condition=99&search=&theme=1"
+    nonsense = "#kind=<b>&by=constructor&condition=99&grading=1&sort=__proto__&rows=1&search=&theme=1"
     dom, console = browse(tmp_path, page, address=nonsense)
     assert console == []
-    assert [" ".join(card["text"].split()) for card in Document(dom).all("article")] == as_seen(page)[0]
+    assert as_seen(dom) == as_seen(page)
+
+
+def test_the_first_screen_says_what_the_terminal_says_for_every_track_and_suite():
+    for names in (AGENTS, {"react": ("gpt-x", 6, 1)}, {"react": ("simulated", 13, 7)}, {"oracle": (None, 2, 0)}):
+        for limits in ((10,), (10, 20), (10, 20, 40)):
+            leaderboard = board(names, limits)
+            first, screen = answer_first(leaderboard), io.StringIO()
+            print_table(leaderboard, Console(file=screen, width=10_000))
+            if first is None:  # a bound alone is no answer
+                assert names.keys() == {"oracle"}
+                continue
+            assert as_seen(page_of(leaderboard))[0] == first.sentence
+            assert first.sentence in screen.getvalue()
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=12))
+def test_the_frontier_rises_and_nobody_beats_it_at_the_same_or_a_lower_cost(points):
+    placed = {number: (x / 9, y / 9) for number, (x, y) in enumerate(points)}
+    front = [placed[number] for number in frontier(placed)]
+    assert all(a[0] <= b[0] and a[1] < b[1] for a, b in itertools.pairwise(front))
+    for x, y in placed.values():
+        assert any(a <= x and b >= y for a, b in front)
 
 
 def test_the_chart_has_labelled_axes_a_caption_and_a_name_for_those_who_do_not_see_it():
     for names, kind in ((AGENTS, True), ({"react": ("gpt-x", 6, 1)}, False)):
         document = Document(page_of(board(names)))
         (plot,) = document.all("div", role="img")
-        assert plot["aria-label"].startswith("Pass % against the mean cost of an episode")
+        assert plot["aria-label"].startswith("Success % over the mean cost of an episode")
         texts = {e["text"] for e in document.elements if e["tag"] == "p"}
-        assert {"Pass %", "Mean cost of an episode, credits"} <= texts
+        assert {"Success %", "Mean cost of an episode, ¢"} <= texts
         assert [e["text"] for e in document.all("em")] == ["0", "20", "40", "60", "80", "100"]
         assert len(document.all("div", **{"class": "axis-x", "data-by": "price"})[0]["text"].split()) >= 4
         (caption,) = document.all("figcaption")

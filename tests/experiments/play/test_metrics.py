@@ -223,6 +223,28 @@ def test_a_p_value_agrees_with_the_exact_sign_flip_test():
     assert paired_difference(a, b, "average_cost", resamples=20_000).p_value == pytest.approx(exact, abs=0.01)
 
 
+@given(st.lists(st.integers(-3, 3), min_size=1, max_size=24), st.integers(0, 3))
+def test_the_interval_holds_no_difference_exactly_where_the_p_value_says_so(gains, seed):
+    a = [record(i, price=10 + gain) for i, gain in enumerate(gains)]
+    b = [record(i, price=10) for i in range(len(gains))]
+    found = paired_difference(a, b, "average_cost", seed=seed, resamples=400)
+    low, high = found.ci95
+    assert low <= found.difference <= high
+    assert (low <= 0 <= high) == (found.p_value >= 0.05)
+    assert len(gains) >= 6 or np.isinf(found.ci95).all() or not any(gains)
+
+
+def test_five_wins_in_twenty_are_not_yet_a_lead_and_the_sentence_says_so():
+    a = [record(i, agent="greedy", strict=i < 15) for i in range(20)]
+    b = [record(i, agent="cheapest", strict=i < 10) for i in range(20)]
+    found = paired_difference(a, b, "pass_rate_under_budget")
+    assert found.difference == 0.25 and found.p_value == pytest.approx(2 / 32, abs=0.02) and found.ci95[0] <= 0 < found.ci95[1]
+    start = "greedy less cheapest, success: +25 points (0 to +4"
+    assert repr(found).startswith(start) and repr(found).endswith(", 20 episodes: it may be chance")
+    few = paired_difference(a[9:12], b[9:12], "pass_rate_under_budget")
+    assert "3 episodes are too few for an interval" in str(few) and few.ci95 == (-1.0, 1.0)
+
+
 def test_only_common_valid_episodes_are_compared():
     a = [record(i, strict=True) for i in range(5)]
     b = [record(i, strict=False, void=i == 3) for i in range(2, 9)]
@@ -256,8 +278,8 @@ def test_rows_are_ranked_by_budget_then_pass_rate_then_price():
 
 
 def test_the_episodes_of_one_task_are_drawn_together():
-    a = [record(i, price=10 + i // 2) for i in range(8)]
-    b = [record(i, price=10) for i in range(8)]
+    a = [record(i, price=10 + i // 2) for i in range(20)]
+    b = [record(i, price=10) for i in range(20)]
     tasks = paired_difference(a[::2], b[::2], "average_cost", resamples=4000)
     together = paired_difference(a, b, "average_cost", seeds=2, resamples=4000)
     apart = paired_difference(a, b, "average_cost", resamples=4000)

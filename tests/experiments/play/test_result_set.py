@@ -112,9 +112,12 @@ def test_a_selection_is_by_fields_of_an_episode():
 def test_a_line_says_who_played_where_and_what_came_of_it():
     assert repr(runs(agents=["react"])) == (
         "Results(react in costgym/MarketplaceChat-v0: 4 episodes, split test, "
-        "25.0 % passed within the budget, 2.00 credits an episode)"
+        "25.0 % succeeded within the budget, 2.00 ¢ an episode)"
     )
-    assert repr(runs()) == "Results(2 agents in costgym/MarketplaceChat-v0: 8 episodes, split test)"
+    first, _, head, *rows, _, last = repr(runs()).splitlines()
+    assert first == "Results(2 agents in costgym/MarketplaceChat-v0: 8 episodes, split test)"
+    assert head.split("  ")[0] == "agent, budget" and len({len(line) for line in (head, *rows)}) == 1 and len(rows) == 2
+    assert last == runs().conclusion() and last in runs()._repr_html_()
     assert repr(Results()) == "Results(no episodes)"
     assert repr(Results([record(agent="a\nb\x1b[2J")])).startswith("Results(a�b�[2J in ")
 
@@ -191,7 +194,7 @@ def test_a_table_has_names_and_units_of_the_registry_and_no_empty_column():
     text = runs()._repr_html_()
     headings = re.findall(r"<th style=[^>]*>([^<]*)</th>", text)
     assert headings == [
-        "Agent, budget", "Episodes", "Pass %", "Cost per success, credits", "Over budget %", "Cost, credits", "Time, s",
+        "Agent, budget", "Episodes", "Success %", "Cost per success, ¢", "Over budget %", "Cost, ¢", "Time, s",
         "Tokens",
     ]  # fmt: skip
     assert re.findall(r"<th scope[^>]*>([^<]*)</th>", text) == ["react, 20 credits", "dfsdt, 20 credits"]

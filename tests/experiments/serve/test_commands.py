@@ -18,7 +18,7 @@ import pytest
 
 pytest.importorskip("mcp", reason="the extra `serve` is not installed")
 
-from costgym.agents.models.base import ASSISTANT, FINISH, TOOL, USER, FunctionCall, Message, Reply
+from costgym.agents.models.base import ASSISTANT, FINISH, TOOL, USER, Function, FunctionCall, Message, Reply
 from costgym.experiments.board.submissions.submission import validate
 from costgym.experiments.board.verify import verify
 from costgym.experiments.serve.command.desk import Desk, ModelRequest, ToolAnswer, ToolRequest
@@ -107,6 +107,7 @@ def test_the_answer_may_be_the_last_line_and_a_command_without_a_request_pays_fo
 
 ATTACKS = {
     "exits with an error": ("sys.exit('cannot go on')", "exit status 1: cannot go on"),
+    "kills itself": ("os.kill(os.getpid(), 9)", "the command was killed by signal 9"),
     "never ends": ("import time\ntime.sleep(60)", "did not end within 1.5 s"),
     "asks for ever": ("while True: post(model, {'messages': [{'role': 'user', 'content': 'hm'}]})", ""),
     "claims tokens": (
@@ -195,7 +196,8 @@ def test_a_run_that_was_killed_goes_on_and_ends_with_the_same_bytes(tmp_path: Pa
 def address() -> Any:
     """The address of an episode whose model answers every request with a thought and two calls."""
     desk, seen = Desk(), list[Any]()
-    desk.functions = [FINISH]
+    desk.functions = [Function("map", "d", {"type": "object"}), FINISH]
+    desk.prices = {"map": 2.5}
     token = endpoint().open(desk)
 
     def answer() -> None:
@@ -342,9 +344,10 @@ def test_tools_over_mcp_are_those_over_http_and_an_ended_episode_has_a_last_word
             return [tool.name for tool in tools.tools], await session.call_tool("map", {"city": "Lille"})
 
     listed = json.loads(urllib.request.urlopen(variables["COSTGYM_TOOLS_URL"]).read())
+    assert [document.get("price") for document in listed] == [2.5, None]
     for server in (streamable_http_client(variables["COSTGYM_MCP_URL"]), stdio_client(stdio)):
         names, result = anyio.run(play, server)
-        assert names == [document["function"]["name"] for document in listed] == ["finish"]
+        assert names == [document["function"]["name"] for document in listed] == ["map", "finish"]
         assert result.content[0].text == "map {'city': 'Lille'}"
     assert json.loads(post(variables["COSTGYM_TOOLS_URL"] + "/map", {"city": "Lille"})) == {
         "content": "map {'city': 'Lille'}", "is_error": False, "status": "ok",

@@ -9,10 +9,11 @@ import pytest
 import yaml
 
 from costgym.simulators.errors import DataError
-from costgym.simulators.forge.graph import changes, graph_of
+from costgym.simulators.forge.graph import graph_of
 from costgym.simulators.forge.readers.functions import acts
 from costgym.simulators.forge.readers.operations import Api
 from costgym.simulators.forge.readers.reading import read_document
+from costgym.simulators.forge.verbs import writes
 from tests.helpers.specifications import BOTOCORE, CLINIC, DISCOVERY, FUNCTIONS, MCP, PYTHON, SWAGGER, content
 
 
@@ -99,8 +100,8 @@ def test_the_prefix_that_all_tools_of_a_server_share_hides_no_write_and_no_noun(
     schema = {"type": "object", "properties": {"channel_id": text}, "required": ["channel_id"]}
     names = ("slack_list_messages", "slack_post_message", "slack_get_channel_history", "slack_book_room")
     api = read_document("slack.json", content({"tools": [{"name": name, "inputSchema": schema} for name in names]}))
-    assert [changes(each) for each in api.operations] == [False, True, False, True]
-    assert [each.noun for each in graph_of(api).capabilities] == ["message", "channel history"]
+    assert [writes(each, "mcp") for each in api.operations] == [False, True, False, True]
+    assert "channel history" in [each.noun for each in graph_of(api).capabilities]
 
 
 def test_the_first_word_of_a_tool_says_whether_it_writes_and_no_part_of_it() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -17,11 +18,13 @@ from costgym.simulators.forge.compose import kinds_of
 from costgym.simulators.forge.graph import graph_of
 from costgym.simulators.forge.queries import problem_of
 from costgym.simulators.forge.readers.reading import read_document
+from costgym.simulators.forge.requests import problem_of_task
 from costgym.simulators.forge.values import FORMS, distinctive, draw, matches, spec_of
 from costgym.simulators.forge.words import is_english, plural, singular, split, written
 from costgym.simulators.scenario import Scenario, parse_scenario
 from costgym.simulators.tasks import Task, fact_in, normalise
-from tests.helpers.specifications import BOTOCORE, CLINIC, DISCOVERY, SWAGGER, content, forged
+from costgym.simulators.tools import CHECK, KEY, UNDO, WRITE
+from tests.helpers.specifications import BOTOCORE, CLINIC, DISCOVERY, SHOP, SWAGGER, content, forged
 
 
 def tasks(scenario: Scenario, count: int = 60) -> list[Task]:
@@ -36,16 +39,10 @@ def test_ids_flow_from_lists_to_records_and_along_references() -> None:
     graph = graph_of(read_document("clinic.json", content(CLINIC)))
     takes = [(each.operation.name, a.entity) for each in graph.capabilities for a in each.arguments if a.entity]
     gives = [(each.operation.name, fact.gives) for each in graph.capabilities for fact in each.facts if fact.gives]
-    assert sorted({(a, b, entity) for a, entity in gives for b, other in takes if entity == other and a != b}) == [
-        ("getPet", "getOwner", "owner"),
-        ("getPet", "listPets", "owner"),
-        ("getVisit", "getPet", "pet"),
-        ("listOwners", "getOwner", "owner"),
-        ("listOwners", "listPets", "owner"),
-        ("listPets", "getOwner", "owner"),
-        ("listPets", "getPet", "pet"),
-    ]
-    assert dict(graph.unused) == {"writes": 1}
+    links = {(a, b, entity) for a, entity in gives for b, other in takes if entity == other and a != b}
+    assert {("listOwners", "getOwner", "owner"), ("listPets", "getPet", "pet"), ("getVisit", "getPet", "pet")} < links
+    assert {("getPet", "getOwner", "owner"), ("listPets", "deletePet", "pet")} < links
+    assert dict(graph.unused) == {}
     assert graph.entities["owner"].known_as == "name"
 
 
@@ -60,7 +57,7 @@ def test_operations_that_write_by_name_are_no_reads_whatever_their_method() -> N
         "paths": {"/x/{id}": {"get": {**CLINIC["paths"]["/owners/{ownerId}"]["get"], "operationId": "DeleteOwner"}}},
     }
     graph = graph_of(read_document("x.json", content(document)))
-    assert dict(graph.unused) == {"writes": 1}
+    assert [(each.verb, each.role) for each in graph.capabilities] == [("delete", "remove")]
 
 
 def test_what_cannot_be_used_is_counted_by_reason() -> None:
@@ -82,7 +79,7 @@ def test_every_task_is_asked_in_words_and_answered_by_each_of_its_tools(document
         values = [str(value) for need in task.needs for value in (need.arguments or {}).values()]
         assert problem_of(task.query, values) is None
         for need in task.needs:
-            assert normalise(need.fact) not in normalise(task.query)
+            assert not need.asked or normalise(need.fact) not in normalise(task.query)
             assert set(need.tools) & set(task.candidates)
             for name in need.tools:
                 tool = world.catalog.get(name)
@@ -114,13 +111,7 @@ def test_an_example_that_is_a_template_is_no_value() -> None:
 
 def test_queries_read_like_a_persons() -> None:
     queries = " ".join(task.query for task in tasks(forged(CLINIC), 300))
-    for words in (
-        'the ID of the owner called "',
-        "that owner",
-        "the birth date of that pet",
-        " of that owner.",
-        'the pet called "',
-    ):
+    for words in ('of the owner called "', "that owner", "the birth date of pet ", "of the owner of pet ", "elete that pet."):
         assert words in queries
     for words in ("ownerId", "petId", "birthDate", "{", "None"):
         assert words not in queries
@@ -140,11 +131,68 @@ def test_wrong_ids_find_nothing_and_ids_of_others_in_a_list_find_others() -> Non
     assert world.answers.answer(get, {}, task) is None
 
 
-def test_tools_that_write_are_kept_and_not_on_offer() -> None:
-    scenario = forged(CLINIC)
-    source = scenario.source.model_dump()
-    assert [tool["name"] for tool in source["tools"] if tool["writes"]] == ["deletePet"]
-    assert "deletePet" not in scenario.build().catalog
+def test_tools_that_write_have_checks_and_keys_and_can_be_taken_back_where_the_document_says_so() -> None:
+    effects = {tool.name: tool.effect for tool in forged(SHOP).build().catalog if tool.effect and "_via_" not in tool.name}
+    assert {name: (effect.role, effect.of) for name, effect in effects.items()} == {
+        "updateCustomer": (WRITE, "updateCustomer"),
+        "createOrder": (WRITE, "createOrder"),
+        "listOrders": (CHECK, "createOrder"),
+        "cancelOrder": (UNDO, "createOrder"),
+    }
+    assert (effects["createOrder"].idempotent, effects["createOrder"].by_arguments) == (True, False)
+    assert (effects["updateCustomer"].idempotent, effects["updateCustomer"].by_arguments) == (True, True)
+
+
+def test_a_check_an_undo_and_a_repeat_do_what_they_say() -> None:
+    scenario = forged(SHOP, train=40, test=40)
+    env = costgym.make("costgym/MarketplaceChat-v0", scenario=scenario, split="test", budget={"price": 1e6})
+    seed = next(n for n in range(40) if _wants(env, n, "createOrder"))
+    env.reset(seed=seed)
+    need = next(need for need in env.unwrapped.task.needs if need.capability == "createOrder")
+    call = {"name": "createOrder", "arguments": {**need.arguments, KEY: "k"}}
+    for name, arguments, words in (
+        (call["name"], call["arguments"], need.fact),
+        (call["name"], call["arguments"], need.fact),
+        ("listOrders", {"customerId": need.arguments["customerId"]}, '"found": 1'),
+        ("cancelOrder", {"orderId": need.fact}, "taken back"),
+        ("listOrders", {"customerId": need.arguments["customerId"]}, '"found": 0'),
+    ):
+        observation = ""
+        for _ in range(30):  # failures are tried again
+            observation = str(env.step(json.dumps({"name": name, "arguments": arguments}))[0])
+            if words in observation:
+                break
+        assert words in observation
+
+
+def _wants(env: costgym.MarketplaceChat, seed: int, capability: str) -> bool:
+    env.reset(seed=seed)
+    names = {need.capability for need in env.unwrapped.task.needs}
+    offered = set(env.unwrapped.task.candidates)
+    return capability in names and {"createOrder", "listOrders", "cancelOrder"} <= offered
+
+
+@pytest.mark.parametrize("document", [CLINIC, BOTOCORE, SWAGGER, SHOP], ids=["clinic", "botocore", "swagger", "shop"])
+def test_every_task_says_what_its_calls_take_and_asks_for_nothing_that_it_states(document: dict[str, object]) -> None:
+    for task in tasks(forged(document), 200):
+        assert problem_of_task(task) is None
+        for need in task.needs:
+            facts = [task.needs[number].fact for number in need.after]
+            for value in (need.arguments or {}).values():
+                assert str(value) in task.query or str(value) in facts
+    broken = replace(task, needs=(replace(task.needs[0], arguments={"id": "nowhere"}), *task.needs[1:]))
+    assert "nothing says the id of" in (problem_of_task(broken) or "")
+
+
+def test_a_world_made_before_version_1_is_composed_as_it_was() -> None:
+    document = forged(CLINIC).model_dump(mode="json")
+    source = document["source"]
+    del source["version"]
+    source["capabilities"] = [each for each in source["capabilities"] if "verb" not in each]
+    source["tools"] = [each for each in source["tools"] if not each["writes"]]
+    queries = [task.query for task in tasks(parse_scenario(document), 300)]
+    assert any("What is the ID of the owner called" in query for query in queries)
+    assert not any("lete that pet" in query or "lete pet" in query for query in queries)
 
 
 def test_mirrors_are_named_and_sell_the_same_operation_at_another_price() -> None:
@@ -220,7 +268,7 @@ def test_agents_play_it_in_numbers_and_in_text_and_the_bounds_hold() -> None:
         shares[name] = sum(result.quality for result in results)
     assert shares["oracle"] >= shares["oracle-informed"] >= shares["greedy"] >= shares["random"]
     chat = costgym.make("costgym/MarketplaceChat-v0", scenario=scenario, split="test")
-    results = costgym.rollout(chat, make_agent("react"), episodes=10, seed=0)
+    results = costgym.rollout(chat, make_agent("react"), episodes=30, seed=0)
     assert any(result.strict for result in results)
 
 

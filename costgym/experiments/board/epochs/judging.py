@@ -5,6 +5,7 @@ it was playing, and nothing else.
 """
 
 import shutil
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -52,6 +53,7 @@ from costgym.simulators.files import (
 
 WORK = ".work"
 LONGEST_REASON = 2000
+PUBLISH_S = 30.0  # seconds between two boards while many entries are judged
 _PLAYED_ALIKE = ("suite", "grading", "model", "search", "btp", "documents")
 """Fields of a run that an entry must have as its epoch has them: they would change what its agents do."""
 
@@ -109,12 +111,15 @@ def judge(
         player = Player(epoch, read_secret(folder, epoch), table_in(folder, epoch), engine or Local(), choose(sandbox), minutes)
         court = Court(player, folder, board, Chain(board, epoch, key), pages, say)
         court.open()
-        found = []
+        found, published = [], time.monotonic()
         for path in _entries(entries):
             if verdict := court.judge(path):
                 say(f"{plain(path.name)}: {verdict_text(epoch, verdict)}")
-                court.publish()
                 found.append(verdict)
+                if time.monotonic() > published + PUBLISH_S:
+                    court.publish()
+                    published = time.monotonic()
+        court.publish()
         remove(folder / WORK)
     return found
 

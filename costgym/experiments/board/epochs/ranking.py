@@ -136,8 +136,8 @@ def verdict_text(epoch: Epoch, verdict: Verdict) -> str:
         return plain(f"refused: {'; '.join(verdict.reasons)}")
     told = []
     for row in verdict.rows:
-        metric = epoch.run.track(str(row["track"])).ranked_by
-        limits = condition_label(row, {}) if row["budget"] else ""
+        track = epoch.run.track(str(row["track"]))
+        metric, limits = track.ranked_by, condition_label(row, track.document())
         about = {"metric": metric, "claimed": row.get("claimed"), "played": row.get(metric)}
         told.append(" ".join(filter(None, (str(row["track"]), str(row["agent"]), limits))) + f": {claim_text(about)}")
     return plain(f"played: {'; '.join(told)}")

@@ -6,7 +6,7 @@ The store saves runs in this form and the site is built from it, so a site can b
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -104,7 +104,9 @@ def entry_of(row: Mapping[str, Any], document: Mapping[str, Any], folder: Path |
         name = row["submission"]["name"]
         agent, below = agent.removesuffix(f" ({name})"), f"submissions/{name}/"
     path = below + track_file(str(row.get("track", "")), agent, row.get("budget") or {}, settings_of(row, document))
-    there = folder is not None and (folder / path).is_file()
+    there = False
+    with suppress(OSError):  # a name that no file can have
+        there = folder is not None and (folder / path).is_file()
     return RunEntry(entry_id(str(row["agent"]), row_key(row, document)), row, path if there else "", bool(row.get("verified")))
 
 

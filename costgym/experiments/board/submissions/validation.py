@@ -18,7 +18,6 @@ from costgym.envs.registration import class_of
 from costgym.experiments.board.board import ROWS, SUBMISSIONS, experience_text, summarise_run, with_submissions
 from costgym.experiments.board.conditions import condition_key, grouped, place_of, row_key
 from costgym.experiments.board.judged import VERDICTS
-from costgym.experiments.board.rows import track_files
 from costgym.experiments.board.run_config import (
     FORMAT,
     RowConfig,
@@ -64,6 +63,7 @@ REPLAYED = "replayed"
 """What `verified` says of a row whose every figure follows from recorded actions."""
 VOID = ("void_episodes", "void_reasons")
 Progress = Callable[[int, int], None]
+_PAGES = ("index.html", *(f"{name}.html" for name in TRACKS), "episodes/")  # made from the data, and never read
 _OF_A_RUN = ("run.json", "leaderboard.json", "leaderboard.csv", VERDICTS, EPISODES)
 _OF_A_SUBMISSION = (MANIFEST, SIGNATURE, ROWS, EPISODES, f"{CODE}/")
 """Files besides the trajectories. Those that a leaderboard adds to a submission are compared where it keeps them."""
@@ -233,7 +233,7 @@ def _check_run(place: Path, data: str | None, engine: Engine | None) -> Submissi
     problems += compare_lines(place / EPISODES, results)
     submissions = sorted(path for path in place.glob(f"{SUBMISSIONS}/*") if not path.name.startswith("."))
     looked_at = (f"{SUBMISSIONS}/{kept.name}/" for kept in submissions)
-    problems += unexpected_files(place, {*(row.path for row in rows), *track_files(document).values(), *_OF_A_RUN, *looked_at})
+    problems += unexpected_files(place, {*(row.path for row in rows), *_PAGES, *_OF_A_RUN, *looked_at})
     submitted, informed = [], informed_of(config, results)
     for kept in submissions:
         found, wrong = _check_kept(kept, config, data, engine, informed)

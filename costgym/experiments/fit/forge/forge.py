@@ -22,14 +22,15 @@ from costgym.simulators.forge.folder import FORMAT, INDEX
 from costgym.simulators.forge.graph import graph_of
 from costgym.simulators.forge.queries import problem_of
 from costgym.simulators.forge.readers.operations import Skipped
+from costgym.simulators.forge.requests import problem_of_task as unsolved
 from costgym.simulators.marketplace.schema import check_arguments
 from costgym.simulators.scenario import parse_scenario
 from costgym.simulators.tasks import fact_in, normalise
 
 LEAST = 3
 """Fewest usable operations of an API that worlds of a folder are made of."""
-CAPABILITIES, WRITES = 8, 8
-"""Most operations in a world of a folder, and most tools kept that write."""
+CAPABILITIES = 8
+"""Most operations in a world of a folder."""
 BLOCK = 100
 """Worlds in a file."""
 PARTNERED = 0.5
@@ -40,6 +41,8 @@ SHARES = {"train": 0.8, "unseen-api": 0.1, "unseen-provider": 0.1}
 """Splits, and their shares of the worlds. No API of `unseen-api` and no provider of `unseen-provider` is in another split."""
 TRIED = 6
 """Tasks of each split that are composed and answered to check a world."""
+CHECKED = 100
+"""The same for a world by itself."""
 SETTINGS = ("failures", "pricing", "bill_failures", "currency", "budget", "max_price")
 """Settings of a scenario that a log says something about."""
 MANIFEST = "forge.json"
@@ -52,6 +55,7 @@ class Tally:
     documents: int = 0
     operations: int = 0
     used: int = 0
+    written: int = 0  # of those, operations that write
     unused: Counter[str] = field(default_factory=Counter)
     skipped: list[dict[str, str]] = field(default_factory=list)
 
@@ -62,6 +66,7 @@ class Tally:
             self.documents += 1
             self.operations += found["operations"]
             self.used += len(found["api"]["capabilities"])
+            self.written += sum("verb" in each for each in found["api"]["capabilities"])
             self.unused.update(found["unused"])
 
     def report(self) -> dict[str, Any]:
@@ -90,9 +95,11 @@ def forge(
     cache: Path = Path("forge-packages"),
     profiles: Sequence[Mapping[str, Any]] = (),
     settings: Mapping[str, Any] | None = None,
+    own: bool = False,
 ) -> tuple[dict[str, Any], Tally]:
     """Make one scenario of all documents of some sources (see `sources.documents`), with measured profiles of tools and
-    settings (see `measured`). Raises ConfigError if a source is not there or nothing can be asked of its documents."""
+    settings (see `measured`), and as one's own tools if `own` (see `world_document`). Raises ConfigError if a source is not
+    there or nothing can be asked of its documents."""
     tally, apis = Tally(), []
     for source in sources:
         for document in documents(source, cache):
@@ -100,12 +107,12 @@ def forge(
             tally.add(found)
             if found["api"] is not None and found["api"]["capabilities"]:
                 apis.append(found["api"])
-    made = world_document(apis[:8], name, seed, 64, 100, profiles, settings) if apis else None
+    made = world_document(apis[:8], name, seed, 64, profiles, settings, own) if apis else None
     if made is None:
         reasons = [f"{count} operations: {reason}" for reason, count in tally.unused.most_common(3)]
         reasons += [f"{each['place']}: {each['reason']}" for each in tally.skipped[:3]]
         raise ConfigError("SOURCE", "no operation can be asked about; " + ("; ".join(reasons) or "there is none"))
-    if problem := problem_of_world(made):
+    if problem := problem_of_world(made, CHECKED):
         raise ConfigError("SOURCE", f"the world is not sound: {problem}")
     return made, tally
 
@@ -138,6 +145,8 @@ def problem_of_world(document: Mapping[str, Any], tried: int = TRIED) -> str | N
 
 
 def _problem_of_task(world: Any, task: Any) -> str | None:
+    if problem := unsolved(task):
+        return problem
     values = [str(value) for need in task.needs for value in (need.arguments or {}).values()]
     if problem := problem_of(task.query, values):
         return f"its query {problem}"
@@ -297,8 +306,7 @@ def _make_block(shared: tuple[Any, ...], task: tuple[int, int]) -> Iterator[dict
     most = 1
     for number in range(first, first + count):
         document = _make_world(shared, number, rejected)
-        reads = sum(not tool.get("writes") for tool in document["source"]["tools"])
-        most = max(most, min(reads, 16))
+        most = max(most, min(len(document["source"]["tools"]), 16))
         lines.append(json.dumps(document, separators=(",", ":"), ensure_ascii=True).encode() + b"\n")
     offsets = [0, *accumulate(map(len, lines))][:-1]
     write_atomically(place, b"".join(lines))
@@ -320,7 +328,7 @@ def _make_world(shared: tuple[Any, ...], number: int, rejected: Counter[str]) ->
             chosen += [others[luck // 1000 % len(others)]] if others else []
         apis = [_kept_api(out, each)["api"] for each in chosen]
         name = f"{split}-{number:05d}"
-        made = world_document(apis, name, luck >> 2, CAPABILITIES, WRITES, profiles, settings)
+        made = world_document(apis, name, luck >> 2, CAPABILITIES, profiles, settings)
         if made is None:
             continue
         problem = problem_of_world(made)

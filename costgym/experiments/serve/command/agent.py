@@ -71,6 +71,7 @@ class CommandAgent(Agent):
         self._model.reset(seed)
         self._desk = Desk()
         self._desk.functions = [*map(Function.of, seat.tools), *map(Function.of, seat.more), FINISH]
+        self._desk.prices = info["quotes"]
         self._taken: list[ModelRequest | ToolRequest | Exit] = []  # to be played before what waits at the desk
         self._called: list[ToolRequest] = []  # the calls of the last action
         self._expected: list[FunctionCall] = []  # calls of the last reply that have not arrived
@@ -108,6 +109,7 @@ class CommandAgent(Agent):
     def observe(self, observation: Any, reward: float, terminated: bool, truncated: bool, info: dict[str, Any]) -> None:
         self._info = info
         self._desk.functions[-1:-1] = map(Function.of, info.get("found", ()))
+        self._desk.prices = info["quotes"]
         called, self._called = self._called, []
         over = terminated or truncated
         news = info["news"]
@@ -157,7 +159,9 @@ class CommandAgent(Agent):
         assert self._process is not None
         if status != 0:
             detail = f": {self._process.last_error}" if self._process.last_error else ""
-            self._crash = f"the command ended with exit status {status}{detail}"
+            signal = -status if status < 0 else status - 128
+            how = f"was killed by signal {signal}" if 0 < signal < 65 else f"ended with exit status {status}"
+            self._crash = f"the command {how}{detail}"
             return None
         answer = self._process.last_line[:MAX_ANSWER]
         arguments = {"answer": answer} if answer else {"answer": "", "give_up": True}

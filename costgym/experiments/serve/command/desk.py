@@ -57,6 +57,7 @@ class Desk:
 
     def __init__(self) -> None:
         self.functions: list[Function] = []  # that may be called now
+        self.prices: Mapping[str, float] = {}  # of a call of each tool now, in the scenario's currency
         self.ended = ""  # why the episode is over; empty while it goes on
         self._requests: queue.Queue[ModelRequest | ToolRequest | Exit] = queue.Queue()
         self._open: set[Future[Any]] = set()

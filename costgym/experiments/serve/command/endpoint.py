@@ -146,12 +146,17 @@ class Endpoint:
     # -- tools over plain HTTP -------------------------------------------------------------------------------------------
 
     async def _tools(self, request: Request) -> Response:
-        """The functions on offer, as chat completions take them."""
+        """The functions on offer, as chat completions take them, with the price of a call beside each tool."""
         try:
             desk = self._desk(request.path_params["token"])
         except Refused as error:
             return _refusal(error)
-        return JSONResponse([function.document() for function in list(desk.functions)])
+        documents = [function.document() for function in list(desk.functions)]
+        prices = desk.prices
+        for document in documents:
+            if (price := prices.get(document["function"]["name"])) is not None:
+                document["price"] = price
+        return JSONResponse(documents)
 
     async def _tool(self, request: Request) -> Response:
         """A call of a function, whose arguments are the request's body."""
@@ -179,10 +184,17 @@ class Endpoint:
         await self._manager.handle_request(scope, receive, send)
 
     async def _list_tools(self, context: Any, params: Any) -> types.ListToolsResult:
+        desk = self._desk_of(context)
+        prices = desk.prices
         return types.ListToolsResult(
             tools=[
-                types.Tool(name=function.name, description=function.description, input_schema=dict(function.parameters))
-                for function in list(self._desk_of(context).functions)
+                types.Tool(
+                    name=function.name,
+                    description=function.description,
+                    input_schema=dict(function.parameters),
+                    _meta={"costgym/price": prices[function.name]} if function.name in prices else None,
+                )
+                for function in list(desk.functions)
             ]
         )
 

@@ -28,7 +28,8 @@ def main(path: str, port: str, *command: str) -> int:
     server = socket.create_server(("127.0.0.1", int(port)), backlog=128)
     server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     threading.Thread(target=_accept, args=(server, path), daemon=True).start()
-    return subprocess.run(command, check=False).returncode % 256
+    status = subprocess.run(command, check=False).returncode
+    return status if status >= 0 else 128 - status  # as a shell tells of a signal
 
 
 def _accept(server: socket.socket, path: str) -> None:

@@ -12,7 +12,7 @@ from costgym.simulators.marketplace.catalogue import draw_profile
 from costgym.simulators.marketplace.custom import CustomSource
 from costgym.simulators.marketplace.market import Marketplace
 from costgym.simulators.marketplace.stress import Stress
-from costgym.simulators.scenario import Scenario, world_of
+from costgym.simulators.scenario import Scenario, market_of, world_of
 from costgym.simulators.tasks import Task, TaskSet, normalise
 from costgym.simulators.tools import Catalog, Tool, ToolProfile
 from costgym.simulators.world import World
@@ -93,6 +93,6 @@ def _listed(tools: Sequence[Tool], scenario: Scenario) -> dict[str, ToolProfile]
     """Profiles of the tools that a scenario lists, by their own names or as `calibrate` wrote them."""
     if not isinstance(scenario.source, CustomSource):
         return {}
-    theirs = {tool.name: tool.profile for tool in scenario.source.market(scenario.seed, scenario.failures).catalog}
+    theirs = {tool.name: tool.profile for tool in market_of(scenario).catalog}
     written = callable_names([tool.name for tool in tools])
     return {tool.name: theirs[name] for tool in tools for name in (written[tool.name], tool.name) if name in theirs}

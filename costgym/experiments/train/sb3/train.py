@@ -8,7 +8,6 @@ from typing import Any, Literal
 from costgym.agents.base import NUMERIC, SESSION
 from costgym.agents.sb3 import Sb3Config
 from costgym.agents.sessions.learnt import SessionConfig
-from costgym.envs.sessions.base import SPLITS
 from costgym.experiments.train.run import Callback, TrainingResult, check_steps, open_run, require_modules
 from costgym.experiments.train.sb3.settings import OF_SESSIONS, OF_THE_MARKETPLACE, DqnSettings, Lagrangian, PpoSettings
 from costgym.simulators.draws import stable_integer
@@ -105,11 +104,11 @@ def _marketplace_config(
         several = {"scenario": folder.as_posix(), "worlds": chosen.model_dump()["worlds"]}
     else:
         first = world = scenario if isinstance(scenario, Scenario) else load_scenario(scenario)
-    given = shared["env_settings"]
-    first.build().tasks.numbers(given["split"])  # before the folder is made: not every world has `train-large`
+    env_settings = shared["env_settings"]
+    first.build().tasks.numbers(env_settings["split"])  # before the folder is made: not every world has `train-large`
     limits = first.limits() if budget is None else Budget.from_mapping(budget)
     mask = "useful" if chosen.needed_only else "legal"
-    env_settings = {**given, "budget": limits.as_dict(), "mask": mask, **several}
+    env_settings = {**env_settings, "budget": limits.as_dict(), "mask": mask, **several}
     return Sb3Config(trainer=algorithm, scenario=world, data=worlds, **{**shared, "env_settings": env_settings})
 
 
@@ -125,8 +124,8 @@ def _session_config(
     if of_others := [name for name in OF_THE_MARKETPLACE if name in settings]:
         raise ConfigError(of_others[0], f"is a setting of {NUMERIC}; leave it out in {SESSION}")
     env_settings = shared["env_settings"]
-    if env_settings["split"] not in SPLITS:
-        raise ConfigError("split", f"expected one of {', '.join(SPLITS)} in {SESSION}, got {env_settings['split']!r}")
+    if env_settings["split"] != "train":
+        raise ConfigError("split", f"expected train in {SESSION}, got {env_settings['split']}")
     limits = {} if budget is None else {"budget": Budget.from_mapping(budget).as_dict()}
     return SessionConfig(**{**shared, "env_settings": {**env_settings, "memory": "counts", **limits}})
 

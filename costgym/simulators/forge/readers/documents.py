@@ -39,6 +39,8 @@ def _json(text: str, name: str) -> Any:
         raise DataError(name, "is nested too deeply for Python to parse") from None
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}"
+        if error.msg == "Extra data" and (lines := _json_lines(text)):
+            return lines
         if len(text) > MAX_YAML_BYTES:
             raise DataError(name, f"is not valid JSON: {error.msg}", place) from None
         try:
@@ -47,6 +49,14 @@ def _json(text: str, name: str) -> Any:
             raise DataError(name, f"is not valid JSON: {error.msg}", place) from None
     except ValueError as error:  # a number with thousands of digits
         raise DataError(name, f"is not valid JSON: {error}") from None
+
+
+def _json_lines(text: str) -> list[Any]:
+    """The values of a text with one JSON object a line; none where it is no such text."""
+    try:
+        return [json.loads(each, parse_constant=lambda word: None) for each in text.split("\n") if each.strip()]
+    except (ValueError, RecursionError):
+        return []
 
 
 def _yaml(text: str, name: str) -> Any:

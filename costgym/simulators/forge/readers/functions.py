@@ -8,13 +8,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from costgym.simulators.errors import DataError
-from costgym.simulators.forge.readers.documents import References, line, mapping
-from costgym.simulators.forge.readers.operations import Operation, Parameter, Skipped
+from costgym.simulators.forge.readers.documents import References, line, listing, mapping
+from costgym.simulators.forge.readers.operations import LONGEST, Operation, Parameter, Skipped
 from costgym.simulators.forge.readers.shapes import members, result_fields
 from costgym.simulators.forge.words import lexicon, split
 
-_SCHEMAS = ("inputSchema", "input_schema", "parameters")  # where a definition has its input's: MCP, Anthropic, OpenAI
+_SCHEMAS = ("inputSchema", "input_schema", "parameters", "args_schema")  # its input's: MCP, Anthropic, OpenAI, LangChain
+_RESULTS = ("outputSchema", "output_schema", "response", "returns", "template_response")  # its output's: MCP, BFCL, ToolBench
 _ACTING = lexicon("acting")  # first words of names of tools that change something, beside those of every kind of document
+MOST_LISTS = 500  # lists of tools in one document
 MAX_SOURCE = 2 * 2**20  # largest Python file, bytes
 _PLAIN = {"str": "string", "int": "integer", "float": "number", "bool": "boolean", "list": "array", "dict": "object"}
 _FORMATS = {"date": "date", "datetime": "date-time", "UUID": "uuid", "Path": "path"}
@@ -28,17 +30,71 @@ def acts(name: str) -> bool:
 
 def tools_of(document: Any) -> tuple[str, list[Any]] | None:
     """The kind of a list of tools, and the tools; None where a document is no such list."""
-    if isinstance(document, dict):
-        inner = document.get("result", document)
-        inner = inner if isinstance(inner, dict) else {}
-        for key in ("tools", "functions"):
-            if isinstance(inner.get(key), list):
-                return tools_of(inner[key])
-        return tools_of([document]) if _definition(document) else None
-    if not isinstance(document, list) or not any(_definition(each) for each in document):
+    found = [each for tools in _lists(document, 0) for each in tools][: 10 * MOST_LISTS]
+    if not any(_definition(each) for each in found):
         return None
-    kind = "mcp" if any("inputSchema" in mapping(each) for each in document) else "functions"
-    return kind, document
+    return ("mcp" if any("inputSchema" in mapping(each) for each in found) else "functions"), found
+
+
+def _lists(document: Any, level: int) -> Iterator[list[Any]]:
+    """The lists of tools in a document: itself, those under `tools`, `functions` or `api_list`, or those of each of its parts
+    (domains, servers)."""
+    if isinstance(document, list):
+        if level < 3 and document and all(isinstance(mapping(each).get("api_list"), list) for each in document):
+            for each in document[:MOST_LISTS]:
+                yield from _lists(each, level + 1)
+        else:
+            yield document
+        return
+    inner = mapping(mapping(document).get("result")) or mapping(document)
+    for key in ("tools", "functions", "api_list"):
+        if isinstance(inner.get(key), list):
+            yield [_toolbench(each, inner) for each in inner[key]] if key == "api_list" else inner[key]
+            return
+    if _definition(document):
+        yield [document]
+    elif level < 3:
+        for each in list(inner.values())[:MOST_LISTS]:
+            if isinstance(each, dict | list):
+                yield from (found for found in _lists(each, level + 1) if any(_definition(one) for one in found))
+
+
+def _toolbench(given: Any, tool: Mapping[str, Any]) -> Any:
+    """An API of ToolBench as a function: parameters in two lists, a template of the response."""
+    spec = mapping(given)
+    name = spec.get("api_name") or spec.get("name")
+    if not isinstance(name, str) or "required_parameters" not in spec:
+        return given
+    properties: dict[str, Any] = {}
+    for each in (*listing(spec.get("required_parameters")), *listing(spec.get("optional_parameters"))):
+        label, kind = mapping(each).get("name"), mapping(each).get("type")
+        if isinstance(label, str):
+            schema = {"type": str(kind).lower() if isinstance(kind, str) else "string", "description": each.get("description")}
+            if each.get("default") not in (None, ""):
+                schema["example"] = each["default"]
+            properties[label] = schema
+    required = [mapping(each).get("name") for each in listing(spec.get("required_parameters"))]
+    return {
+        "name": re.sub(r"[^A-Za-z0-9]+", "_", f"{name}").strip("_"),
+        "description": spec.get("api_description") or spec.get("description") or tool.get("tool_description"),
+        "parameters": {"type": "object", "properties": properties, "required": required},
+        "response": _as_schema(spec.get("template_response"), 0),
+        "annotations": {"readOnlyHint": True} if str(spec.get("method", "")).upper() == "GET" else {},
+    }
+
+
+def _as_schema(value: Any, level: int) -> dict[str, Any]:
+    """The schema of an example; ToolBench's templates have the names of types in place of values."""
+    if isinstance(value, dict) and level < 6:
+        return {"type": "object", "properties": {str(key): _as_schema(each, level + 1) for key, each in value.items()}}
+    if isinstance(value, list):
+        return {"type": "array", "items": _as_schema(value[0], level + 1) if value else {}}
+    if isinstance(value, bool):
+        return {"type": "boolean"}
+    if isinstance(value, int | float):
+        return {"type": "integer" if isinstance(value, int) else "number"}
+    text = value if isinstance(value, str) else ""
+    return {"type": text} if text in ("int", "float", "bool", "str") else {"type": "string", "example": text}
 
 
 def operations(tools: list[Any], name: str) -> Iterator[Operation | Skipped]:
@@ -56,14 +112,20 @@ def operations(tools: list[Any], name: str) -> Iterator[Operation | Skipped]:
         properties = mapping(schema.get("properties"))
         words = {key: line(mapping(each).get("description"), 200) for key, each in properties.items()}
         parameters = members(schema, References(schema, name), told=words)
-        reads = mapping(spec.get("annotations")).get("readOnlyHint")
+        hints = mapping(spec.get("annotations"))
+        reads, destructive, idempotent = (
+            value if isinstance(value := hints.get(f"{hint}Hint"), bool) else None
+            for hint in ("readOnly", "destructive", "idempotent")
+        )
         own = label.removeprefix(prefix).split("__")[-1]
-        writes = not reads if isinstance(reads, bool) else acts(own)
-        output = spec.get("outputSchema")
+        output = next((spec[key] for key in _RESULTS if isinstance(spec.get(key), dict) and spec[key]), None)
         shape = result_fields(output, References(output, name))
-        description = line(spec.get("description"))
+        description = line(spec.get("description"), LONGEST)
         summary = description.split(". ")[0][:160]
-        yield Operation(label, writes, "", summary, description, parameters, shape, (), own)
+        yield Operation(
+            label, acts(own) if reads is None else not reads, "", summary, description, parameters, shape, (), own,
+            reads=reads, destructive=destructive, idempotent=idempotent,
+        )  # fmt: skip
 
 
 def _definition(given: Any) -> Mapping[str, Any]:

@@ -6,8 +6,8 @@ from typing import Any
 
 from costgym.simulators.errors import DataError
 from costgym.simulators.forge.readers.documents import Fetch, References, line, listing, mapping
-from costgym.simulators.forge.readers.operations import Field, Operation, Parameter, Skipped
-from costgym.simulators.forge.readers.shapes import fields, members, plain
+from costgym.simulators.forge.readers.operations import LONGEST, Field, Operation, Parameter, Skipped
+from costgym.simulators.forge.readers.shapes import fields, members, plain, told_example
 
 # HTTP methods that are read, and whether they write
 METHODS = {"get": False, "head": False, "post": True, "put": True, "patch": True, "delete": True}
@@ -67,14 +67,21 @@ def _operation(path: str, method: str, writes: bool, item: Mapping[str, Any], re
             schema["example"] = spec["example"]
         required = spec.get("required") is True or where == "path"
         told = line(spec.get("description"), 200)
+        if (
+            schema.get("type", "string") == "string"
+            and not schema.keys() & {"enum", "example"}
+            and (found := told_example(told))
+        ):
+            schema["example"] = found
         parameters[where, label] = Parameter(label, schema, required, "body" if where == "formData" else where, told)
     if "requestBody" in given:
         body, place = references.resolve(given["requestBody"], base)
         parameters |= {("body", each.name): each for each in members(_content(body), references, place)}
     statuses, shape = _responses(mapping(given.get("responses")), references, base)
-    summary, description = line(given.get("summary"), 160), line(given.get("description"))
+    summary, description = line(given.get("summary"), 160), line(given.get("description"), LONGEST)
     label = line(given.get("operationId"), 100) or f"{method} {path}"
-    return Operation(label, writes, line(path, 300), summary, description, tuple(parameters.values()), shape, tuple(statuses))
+    made = tuple(parameters.values())
+    return Operation(label, writes, line(path, 300), summary, description, made, shape, tuple(statuses), method=method)
 
 
 def _responses(responses: Mapping[str, Any], references: References, base: Any) -> tuple[list[int], tuple[Field, ...]]:

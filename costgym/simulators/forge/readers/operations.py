@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 MAX_OPERATIONS = 5_000  # that are read from one document; the rest is counted as left out
+LONGEST = 2_000  # characters of a description that are read
 PLAIN = ("mcp", "functions", "python")
 """Kinds of documents that hardly ever say of which form a text is: an argument may be any short name there."""
 RESULT = ("result",)
@@ -52,6 +53,10 @@ class Operation:
     fields: tuple[Field, ...] = ()  # of the response; none where the document does not describe it
     statuses: tuple[int, ...] = ()  # HTTP statuses of the errors that the document declares
     label: str = ""  # its name without a prefix that all names of the document share, where there is one
+    method: str = ""  # HTTP method in small letters, where it has one
+    reads: bool | None = None  # what the document says outright: MCP's `readOnlyHint`; None where it does not say
+    destructive: bool | None = None  # MCP's `destructiveHint`
+    idempotent: bool | None = None  # MCP's `idempotentHint`: a repeat with the same arguments changes nothing
 
     @property
     def words(self) -> str:

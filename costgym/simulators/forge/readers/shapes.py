@@ -13,9 +13,15 @@ from costgym.simulators.forge.readers.operations import RESULT, Field, Parameter
 
 MAX_FIELDS = 60  # values that are read from one response
 MAX_LEVELS = 5  # deepest value that is read from a response, and deepest schema of a parameter
+MAX_PARTS = 60  # schemas that are merged into one
 MAX_CHOICES = 60  # values of an enumeration that are kept
 _TEMPLATE = re.compile(r"[{}<>|\\]")
 _TYPES = ("string", "integer", "number", "boolean", "array", "object")
+_OTHER_TYPES = {
+    "dict": "object", "list": "array", "tuple": "array", "float": "number", "double": "number", "int": "integer",
+    "long": "integer", "str": "string", "bool": "boolean",
+}  # fmt: skip
+"""Types as lists of functions name them that were written for Python."""
 _WIDEST = 2**53  # largest bound of a number that JSON readers agree on
 
 
@@ -42,6 +48,10 @@ def plain(schema: Any, references: References, base: Any = None, level: int = 0)
         made["default"] = found["default"]
     if (example := example_of(found)) is not None:
         made["example"] = example
+    elif kind in ("", "string") and "enum" not in made and (several := told_choices(line(found.get("description"), 600))):
+        made["enum"] = several
+    elif kind in ("", "string") and "enum" not in made and (told := told_example(line(found.get("description"), 400))):
+        made["example"] = told
     if kind == "array" and level < MAX_LEVELS:
         made["items"] = plain(found.get("items"), references, base, level + 1)
     if kind == "object" and level < MAX_LEVELS:
@@ -63,21 +73,42 @@ def members(
 
 
 def merged(schema: Mapping[str, Any], references: References, base: Any) -> Mapping[str, Any]:
-    """A schema with the parts of `allOf` in one, and of `oneOf` and `anyOf` the first that is more than null."""
-    parts = [schema, *(references.resolve(part, base)[0] for part in listing(schema.get("allOf"))[:20])]
-    for key in ("oneOf", "anyOf"):
-        choices = (references.resolve(part, base)[0] for part in listing(schema.get(key))[:20])
-        parts += islice((choice for choice in choices if choice.get("type") != "null"), 1)
-    if len(parts) == 1:
+    """A schema with the parts of `allOf` in one, and of `oneOf` and `anyOf` the first that is more than null, at every level of
+    them. What two parts say of the same property holds together."""
+    if not schema.keys() & {"allOf", "oneOf", "anyOf"}:
         return schema
+    parts: list[Mapping[str, Any]] = []
+    waiting, seen = [(schema, base)], {id(schema)}
+    while waiting and len(parts) < MAX_PARTS:
+        part, place = waiting.pop()
+        parts.append(part)
+        following = [references.resolve(each, place) for each in listing(part.get("allOf"))[:20]]
+        for key in ("oneOf", "anyOf"):
+            choices = (references.resolve(each, place) for each in listing(part.get(key))[:20])
+            following += islice((each for each in choices if each[0].get("type") != "null"), 1)
+        for each in reversed(following):  # depth first, in the order of the document
+            if id(each[0]) not in seen:
+                seen.add(id(each[0]))
+                waiting.append(each)
     together: dict[str, Any] = {}
     properties: dict[str, Any] = {}
     required: list[Any] = []
     for part in reversed(parts):
+        items = _both(together.get("items"), part.get("items"))
         together |= {key: value for key, value in part.items() if key not in ("allOf", "oneOf", "anyOf", "$ref")}
-        properties |= mapping(part.get("properties"))
+        if items is not None:
+            together["items"] = items
+        for name, each in mapping(part.get("properties")).items():
+            properties[name] = _both(properties.get(name), each)
         required += listing(part.get("required"))
     return {**together, "properties": properties, "required": required} if properties else together
+
+
+def _both(first: Any, second: Any) -> Any:
+    """A schema that says what two say; the second's words come before the first's."""
+    if first is None or second is None or first == second:
+        return first if second is None else second
+    return {"allOf": [second, first]}
 
 
 def type_of(schema: Mapping[str, Any]) -> str:
@@ -85,13 +116,40 @@ def type_of(schema: Mapping[str, Any]) -> str:
     kind = schema.get("type")
     if isinstance(kind, list):
         kind = next((each for each in kind if each != "null"), None)
-    if isinstance(kind, str) and kind in _TYPES:
-        return kind
+    if isinstance(kind, str):
+        kind = _OTHER_TYPES.get(kind.lower(), kind.lower())
+        if kind in _TYPES:
+            return kind
     if "properties" in schema:
         return "object"
     if "items" in schema:
         return "array"
     return "string" if schema.get("enum") and all(isinstance(each, str) for each in listing(schema["enum"])) else ""
+
+
+_TOLD = re.compile(
+    r"(?:\be\.g\.|\bfor example|\bsuch as|\bexamples?:|\bformat(?:ted as|:)?)[,:]?\s*"
+    r"(?:[`'\"]([^`'\"]{2,60})[`'\"]|([\w./:@+-]*[\d/@_-][\w./:@+-]*))",
+    re.IGNORECASE,
+)
+_CHOICES = re.compile(r"\[\s*[\"'][\w .-]{1,40}[\"'](?:\s*,\s*[\"'][\w .-]{1,40}[\"'])+\s*\]")
+_SHAPE = re.compile(r"[`'\"(]([A-Z]{2,8}(?:-[xX0-9]{2,8}){1,5})[`'\")]|\b([A-Z]{2,8}(?:-[xX]{2,8}){1,5})\b")
+
+
+def told_example(text: str) -> str | None:
+    """An example of a value that a description gives, such as `AAPL` or GHSA-xxxx-xxxx-xxxx; None where it gives none."""
+    if shape := _SHAPE.search(text[:400]):
+        return re.sub("[xX]", "7", shape[1] or shape[2])
+    if match := _TOLD.search(text[:400]):
+        example = (match[1] or match[2]).strip().rstrip(".,;")
+        return example if len(example) > 1 and _scalar(example) and len(example.split()) <= 4 else None
+    return None
+
+
+def told_choices(text: str) -> list[str]:
+    """The choices that a description lists, as in `["economy", "business"]`."""
+    match = _CHOICES.search(text[:600])
+    return re.findall(r"[\"']([\w .-]+)[\"']", match[0])[:MAX_CHOICES] if match else []
 
 
 def _scalar(value: Any) -> bool:

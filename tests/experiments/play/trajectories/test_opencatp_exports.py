@@ -13,9 +13,9 @@ from costgym.experiments.board.run_config import make_run_config
 from costgym.experiments.board.store.runs import Run, read_run
 from costgym.experiments.board.verify import verify
 from costgym.experiments.leaderboard import run as run_leaderboard
+from costgym.experiments.leaderboard import show_episodes
+from costgym.experiments.pages.episode_detail import details
 from costgym.experiments.pages.episode_report import report_recorded
-from costgym.experiments.pages.site.build import build
-from costgym.experiments.pages.site.data import details
 from costgym.experiments.play.export.datasets import check_dataset, list_datasets
 from costgym.experiments.play.export.formats import export
 from costgym.experiments.play.trajectories.replay import replayed
@@ -154,7 +154,7 @@ def test_an_episode_played_on_the_spot_is_told(capsys: pytest.CaptureFixture[str
     assert "EOP" in capsys.readouterr().out
 
 
-# -- the site ------------------------------------------------------------------------------------------------------------
+# -- the pages of episodes --------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -162,13 +162,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return read_run(recorded_run(tmp_path_factory.mktemp("run") / "run"))
 
 
-def test_the_viewer_has_every_episode_from_a_folder_and_from_a_store(run: Run, tmp_path: Path) -> None:
-    pytest.importorskip("sqlalchemy")
-    from costgym.experiments.board.store.store import Store
-
-    with Store(str(tmp_path / "results.db")) as store:
-        store.save(run)
-        site = build(store.runs(), tmp_path / "site").parent
+def test_the_viewer_has_every_episode(run: Run) -> None:
+    assert run.folder is not None
+    site = show_episodes(run.folder, None).parent
     about = data(site / "data" / "run.js")
     assert about["share"] == "Task score, %" and [entry["detailed"] for entry in about["entries"]] == [6, 6, 6]
     for entry in run.entries:
@@ -205,7 +201,7 @@ def test_the_plans_of_a_leaderboard_are_shown_as_they_run(tmp_path: Path) -> Non
     config = make_run_config("opencatp", agents=["fixed-all", "zero-shot"], episodes=12)
     board = run_leaderboard(config, tmp_path / "run").folder
     results = {(entry, result.episode): result for entry, result in read_run(board).results()}
-    site = build([read_run(board)], tmp_path / "site", most=10).parent
+    site = show_episodes(board, 10).parent
     assert [entry["detailed"] for entry in data(site / "data" / "run.js")["entries"]] == [10] * 4
     for entry in read_run(board).entries:
         lines = [json.loads(line) for line in (board / entry.file).read_text().splitlines()[1:]]

@@ -1,11 +1,7 @@
-"""Write the data of the site's scripts: every episode in short, and the detail of each, replayed, in pieces loaded on demand.
-
-A page opened from disk may load scripts but not fetch files, so each piece is a script that hands JSON to `costgym.put`.
-Agents' texts go into it as JSON strings only.
-"""
+"""An episode in detail, as the viewer shows it: replayed from its record, with what was said, called, charged and made."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -16,50 +12,21 @@ from costgym.envs.base import BaseEnv, base_env
 from costgym.envs.rendering.chart import meaning_of
 from costgym.envs.why import why
 from costgym.experiments.pages.opencatp_images import SceneImages
-from costgym.experiments.play.results import EpisodeResult, outcome
 from costgym.experiments.play.trajectories.format import Header, Trajectory, check_header, read_trajectories
 from costgym.experiments.play.trajectories.record import digest, final_of
 from costgym.experiments.play.trajectories.replay import readable, replay_steps
 from costgym.experiments.play.trajectories.verify import BROKEN
 from costgym.simulators.errors import CostGymError, DataError
-from costgym.simulators.files import write_atomically
 
-PIECE = 20  # episodes whose detail one file holds
 MAX_TEXT_CHARS = 6000  # of a message that are shown; the rest is counted
 _DIGITS = 9
 
-
-def put(path: Path, key: str, value: object) -> None:
-    """Write a piece of data as a script."""
-    text = json.dumps(value, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-    write_atomically(path, f"costgym.put({json.dumps(key)},{text});\n")
-
-
-def columns(results: Sequence[EpisodeResult], grading: str) -> dict[str, Any]:
-    """Return every episode of an entry in short, a list for each figure; episodes are in order of their index."""
-    return {
-        "episode": [r.episode for r in results],
-        "task": [readable(r.task) for r in results],
-        "outcome": [outcome(r, grading) for r in results],
-        "strict": [int(r.strict and r.within_budget) for r in results],
-        "judge": [int(r.judged and r.within_budget) for r in results],
-        "share": [_short(r.share) for r in results],
-        "price": [_short(r.price) for r in results],
-        "seconds": [_short(r.seconds) for r in results],
-        "tokens": [r.tokens for r in results],
-        "calls": [r.attempts for r in results],
-        "errors": [sum(r.errors.values()) for r in results],
-        "regret": [None if r.regret is None else _short(r.regret) for r in results],
-    }
-
-
-def _short(value: float) -> float:
-    return float(f"{value:.{_DIGITS}g}")
+Detail = dict[str, Any]
 
 
 def details(
     path: Path, data: str | None = None, most: int | None = None, images: SceneImages | None = None
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[Detail]:
     """Yield the first episodes of a trajectory file in detail, replayed one by one, with OpenCATP's images if there is a place
     for them. Where replay is not possible (a world whose data is elsewhere, a file of another version) the record itself is
     shown, without messages. Where it does not agree with the record, the detail says so and shows the record."""
@@ -68,7 +35,7 @@ def details(
     try:
         for recorded in islice(episodes, most):
             try:
-                yield _replayed(env, recorded, images) if env is not None else _recorded(recorded, problem)
+                yield replayed(env, recorded, images) if env is not None else _recorded(recorded, problem)
             except (CostGymError, gym.error.Error, *BROKEN) as error:
                 yield _recorded(recorded, f"It cannot be replayed: {error}")
     finally:
@@ -85,7 +52,7 @@ def _env(header: Header, data: str | None) -> tuple[gym.Env[Any, Any] | None, st
         return None, f"It was not replayed: {error}"
 
 
-def _recorded(recorded: Trajectory, note: str) -> dict[str, Any]:
+def _recorded(recorded: Trajectory, note: str) -> Detail:
     """Return an episode as the file has it."""
     return {
         **_about(recorded),
@@ -111,7 +78,7 @@ def _recorded(recorded: Trajectory, note: str) -> dict[str, Any]:
     }
 
 
-def _about(recorded: Trajectory) -> dict[str, Any]:
+def _about(recorded: Trajectory) -> Detail:
     final = recorded.final
     names = ("strict", "judged", "share", "exceeded", "price", "seconds", "tokens", "calls", "attempts")
     return {
@@ -123,7 +90,8 @@ def _about(recorded: Trajectory) -> dict[str, Any]:
     }
 
 
-def _replayed(env: gym.Env[Any, Any], recorded: Trajectory, images: SceneImages | None) -> dict[str, Any]:
+def replayed(env: gym.Env[Any, Any], recorded: Trajectory, images: SceneImages | None) -> Detail:
+    """Replay an episode; where replay does not agree with the record, return the record and say so."""
     world = base_env(env)
     steps: list[list[Any]] = []
     rewards, digests, truncated = [], [], False
@@ -154,7 +122,11 @@ def _replayed(env: gym.Env[Any, Any], recorded: Trajectory, images: SceneImages 
     return {**_about(recorded), **_detail(world), "steps": steps, "why": _cut(why(world, truncated, recorded.crash)), **shown}
 
 
-def _detail(world: BaseEnv[Any, Any]) -> dict[str, Any]:
+def _short(value: float) -> float:
+    return float(f"{value:.{_DIGITS}g}")
+
+
+def _detail(world: BaseEnv[Any, Any]) -> Detail:
     """Return the detail of an episode that replay agreed with, but for its steps."""
     episode, chart = world.account(), world.chart()
     return {

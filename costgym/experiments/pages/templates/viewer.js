@@ -40,7 +40,8 @@ const costgym = (() => {
   const percent = (value) => (100 * value).toFixed(1);
   /* A tool's name, which may break after its underscores. */
   const name = (text) => make("code", {}, ...text.split("_").flatMap((part, index) => (index ? ["_", make("wbr"), part] : [part])));
-  const tag = (outcome) => make("span", { class: `tag o-${outcome.replace(" ", "-")}` }, outcome);
+  const OUTCOMES = { passed: "success", failed: "failure" };
+  const tag = (outcome) => make("span", { class: `tag o-${outcome.replace(" ", "-")}` }, OUTCOMES[outcome] ?? outcome);
   const address = () => Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
   const link = (page, values) => `${page}#${new URLSearchParams(values)}`;
 

@@ -1,16 +1,18 @@
 """Feed random edits, frames, YAML and JSON to everything that reads what others wrote: no crash, no hang, nothing passes.
 
-    python benchmarks/hostile/fuzz_entries.py [inputs] [--seed 0] [--json FILE]
+    python benchmarks/hostile/fuzz_files.py [inputs] [--kinds file,yaml] [--seed 0] [--json FILE]
 
-A quarter of the inputs each are edits of a leaderboard's and an entry's files (by bytes and by values), frames of an agent's
-process, YAML documents and JSON documents. Each must be refused in words within five seconds; what is plain data
-without lies may be read. Times are of this process's processor.
+The inputs are, by turns, edits of a leaderboard's and an entry's files (by bytes and by values), frames of an agent's process,
+YAML documents, JSON documents, and edited files of every other kind (`tests/helpers/readers.py`). Each must be refused in a
+sentence within five seconds; what is plain data without lies may be read. Times are of this process's processor, and memory is
+the most that it has held.
 """
 
 from __future__ import annotations
 
 import argparse
 import random
+import resource
 import sys
 import tempfile
 import time
@@ -27,6 +29,7 @@ LONGEST_S = 5.0
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("inputs", type=int, nargs="?", default=50_000)
+    parser.add_argument("--kinds", type=lambda text: text.split(","), default=KINDS)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
@@ -35,7 +38,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         ground = Ground(Path(place))
         for number in range(options.inputs):
-            kind = KINDS[number % len(KINDS)]
+            kind = options.kinds[number % len(options.kinds)]
             started = time.process_time()
             try:
                 said = ground.try_one(kind, random.Random(f"{options.seed} {number}"))
@@ -55,6 +58,7 @@ def main() -> None:
         "outcomes": dict(sorted(outcomes.items())),
         "wrong": wrong,
         "slowest_s": round(slowest, 2),
+        "memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
         "processor_s": round(time.process_time() - begin, 1),
     }
     write_report(report, options.json)

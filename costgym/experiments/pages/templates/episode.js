@@ -7,7 +7,7 @@
   const run = await costgym.load("run");
   let shown = null;
 
-  const facts = (final) => `${(100 * (final.share ?? 0)).toFixed(0)} % of the facts; strict: ${final.strict ? "pass" : "fail"}, judge: ${final.judged ? "pass" : "fail"}${final.exceeded ? `; over its budget of ${final.exceeded}` : ""}`;
+  const facts = (final) => `${(100 * (final.share ?? 0)).toFixed(0)} % of the facts; strict: ${final.strict ? "success" : "failure"}, judge: ${final.judged ? "success" : "failure"}${final.exceeded ? `; over its budget of ${final.exceeded}` : ""}`;
   const failed = (problem) => {
     byId("where").textContent = "";
     byId("query").textContent = "No such episode";
@@ -15,16 +15,16 @@
   };
   async function show() {
     const wanted = costgym.address();
-    const entry = run.entries.find((each) => each.id === wanted.entry);
+    const entry = run.entries.find((each) => each.id === wanted.entry) ?? (run.entries.length === 1 ? run.entries[0] : undefined);
     const at = Number(wanted.at ?? 0);
-    if (!entry || !(at >= 0 && at < entry.detailed)) return entry ? failed("There is no detail of this episode on this site.") : failed("Choose one from the list of episodes.");
+    if (!entry || !(at >= 0 && at < entry.detailed)) return entry ? failed("There is no detail of this episode here; \`costgym leaderboard --detail N\` shows more.") : failed("Choose one from the list of episodes.");
     const [piece, columns] = await Promise.all([costgym.load(`${entry.id}-${Math.floor(at / PIECE)}`), costgym.load(entry.id)]);
     const episode = piece[at % PIECE];
     const scene = episode.made?.scene ? await costgym.load(episode.made.scene) : {};
     shown = { entry, episode };
     const outcome = columns.outcome[at];
     document.title = `Episode ${episode.episode}, ${entry.agent}, ${entry.label}`;
-    byId("where").replaceChildren(make("a", { href: entry.page }, entry.agent), ` · ${entry.label} · episode ${episode.episode} · task ${episode.task} · seed ${episode.seed}`);
+    byId("where").replaceChildren(entry.page ? make("a", { href: `${entry.page}#search=${encodeURIComponent(entry.agent)}` }, entry.agent) : entry.agent, ` · ${entry.label} · episode ${episode.episode} · task ${episode.task} · seed ${episode.seed}`);
     byId("query").textContent = episode.query || `Task ${episode.task}`;
     const final = episode.final;
     byId("verdict").replaceChildren(costgym.tag(outcome), `${episode.verdict ?? facts(final)}${episode.truncated ? "; cut off by the limit of steps" : ""}`);
@@ -53,11 +53,11 @@
     byId("steps").replaceChildren(to(at - 1, "← Previous", "prev"), to(at + 1, "Next →", "next"));
   }
   function meters(entry, final) {
-    const unit = { price: run.currency, seconds: "s", tokens: "", calls: "" };
+    const unit = { price: (shown.entry.currency ?? run.currency), seconds: "s", tokens: "", calls: "" };
     byId("meters").replaceChildren(...["price", "seconds", "tokens", "calls"].map((name) => {
       const limit = entry.budget[name], used = final[name] ?? 0, over = limit !== undefined && used > limit;
       const value = make("span", { class: "value" }, number(used), make("small", {}, limit === undefined ? ` ${unit[name]}` : ` of ${number(limit)} ${unit[name]}`));
-      const parts = [make("span", { class: "name" }, name[0].toUpperCase() + name.slice(1)), value];
+      const parts = [make("span", { class: "name" }, name === "price" ? "Cost" : name[0].toUpperCase() + name.slice(1)), value];
       if (limit !== undefined) {
         const fill = make("i");
         fill.style.width = `${Math.min(100, (100 * used) / limit)}%`;
@@ -69,7 +69,7 @@
   function charts() {
     if (!shown) return;
     costgym.gantt.chart(byId("gantt"), shown.episode);
-    costgym.gantt.ledger(byId("ledger"), shown.episode, shown.entry.budget.price, run.currency);
+    costgym.gantt.ledger(byId("ledger"), shown.episode, shown.entry.budget.price, (shown.entry.currency ?? run.currency));
   }
   const figure = (text) => make("td", { class: "figure" }, text);
   const none = (columns, text) => make("tr", {}, make("td", { colspan: columns }, text));

@@ -1,4 +1,4 @@
-"""The site in a real browser, opened from disk: what it shows, how it is used, who can use it, how fast it is."""
+"""The pages of a board in a real browser, opened from disk: what it shows, how it is used, who can use it, how fast it is."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from costgym.experiments.board.store.runs import Run, read_run
-from costgym.experiments.pages.site.build import build
+from costgym.experiments.leaderboard import show_episodes
+from costgym.experiments.pages.episodes import write_episodes
+from costgym.experiments.pages.leaderboard_page import pages_of
 from costgym.simulators.opencatp.scenes.scene import SIZE
 from tests.helpers.boards import HOSTILE, imagined, played
 from tests.helpers.browser import accessibility, chromium, complaints, foreign_requests, visit, wait, window
@@ -35,13 +37,23 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 @pytest.fixture(scope="module")
 def site(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run whose agents' names and messages are markup; one of them starts calls side by side."""
-    return build([run], tmp_path_factory.mktemp("site") / "site").parent
+    assert run.folder is not None
+    show_episodes(run.folder, None)
+    return run.folder
 
 
 @pytest.fixture(scope="module")
 def board(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Four agents under two budgets; nobody can look into an episode."""
-    return build([imagined()], tmp_path_factory.mktemp("board") / "site").parent
+    return imagined_board(tmp_path_factory.mktemp("board"))
+
+
+def imagined_board(folder: Path, **settings: Any) -> Path:
+    run = imagined(**settings)
+    write_episodes(run, folder)
+    for name, text in pages_of(run.document, episodes=True).items():
+        (folder / name).write_text(text)
+    return folder
 
 
 def entry_of(run: Run, agent: str, limit: float) -> str:
@@ -69,13 +81,11 @@ def press(driver: Any, *keys: str) -> None:
 
 
 def addresses(site: Path, run: Run) -> list[tuple[str, str, str]]:
-    agent = next(path.name for path in sorted(site.glob("agent-*.html")))
     return [
         ("index.html", "", "!document.getElementById('controls').hidden"),
-        ("episodes.html", "", READY),
-        ("episode.html", f"#entry={entry_of(run, 'hasty', 10.0)}&at=1", READY),
-        ("episode.html", f"#entry={entry_of(run, HOSTILE, 40.0)}&at=0", READY),
-        (agent, "", "document.readyState === 'complete'"),
+        ("episodes/index.html", "", READY),
+        ("episodes/episode.html", f"#entry={entry_of(run, 'hasty', 10.0)}&at=1", READY),
+        ("episodes/episode.html", f"#entry={entry_of(run, HOSTILE, 40.0)}&at=0", READY),
     ]
 
 
@@ -109,15 +119,15 @@ def test_markup_in_names_and_messages_is_shown_and_runs_nowhere(driver: Any, sit
         assert "owned" not in driver.title or "script" in driver.title
         assert driver.execute_script("return document.images.length") == 0
         assert complaints(driver) == []
-    visit(driver, site / "episode.html", f"#entry={entry_of(run, HOSTILE, 40.0)}&at=0", READY)
+    visit(driver, site / "episodes" / "episode.html", f"#entry={entry_of(run, HOSTILE, 40.0)}&at=0", READY)
     assert any(HOSTILE in text for text in texts(driver, "#messages .said"))
     assert HOSTILE in texts(driver, "#where")[0]
 
 
 def test_the_viewer_shows_calls_side_by_side_with_statuses_prices_and_the_ledger(driver: Any, site: Path, run: Run) -> None:
     entry = entry_of(run, "hasty", 10.0)
-    visit(driver, site / "episode.html", f"#entry={entry}&at=1", READY)
-    piece = (site / "data" / f"{entry}-0.js").read_text()
+    visit(driver, site / "episodes" / "episode.html", f"#entry={entry}&at=1", READY)
+    piece = (site / "episodes" / "data" / f"{entry}-0.js").read_text()
     episode = json.loads(piece.split(",", 1)[1].rstrip()[:-2])[1]
     bars = driver.execute_script("return [...document.querySelectorAll('#gantt a')].map((a) => a.getAttribute('aria-label'))")
     assert len(bars) == len(episode["calls"]) == len(texts(driver, "#call-table tbody tr"))
@@ -143,12 +153,13 @@ def test_the_viewer_shows_calls_side_by_side_with_statuses_prices_and_the_ledger
 @pytest.mark.slow
 def test_the_viewer_shows_plans_over_the_opencatp_tools(driver: Any, tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="costgym[vision] makes the images again")
-    run = read_run(recorded_run(tmp_path / "run"))
-    site = build([run], tmp_path / "site").parent
+    site = recorded_run(tmp_path / "run")
+    show_episodes(site, None)
+    run = read_run(site)
     for entry in run.entries:
-        episodes = json.loads((site / "data" / f"{entry.id}-0.js").read_text().split(",", 1)[1].rstrip()[:-2])
+        episodes = json.loads((site / "episodes" / "data" / f"{entry.id}-0.js").read_text().split(",", 1)[1].rstrip()[:-2])
         for at in (0, 3):
-            visit(driver, site / "episode.html", f"#entry={entry.id}&at={at}", READY)
+            visit(driver, site / "episodes" / "episode.html", f"#entry={entry.id}&at={at}", READY)
             shown = driver.execute_script("return document.querySelectorAll('#gantt a').length")
             assert shown == len(episodes[at]["calls"])
             assert texts(driver, "#query") == [episodes[at]["query"]]
@@ -163,7 +174,7 @@ def test_the_viewer_shows_plans_over_the_opencatp_tools(driver: Any, tmp_path: P
             found = accessibility(driver)
             assert found.grave == [] and found.score >= 90
             assert complaints(driver) == []
-    visit(driver, site / "episodes.html", "", READY)
+    visit(driver, site / "episodes" / "index.html", "", READY)
     assert texts(driver, "th[data-sort=share]") == ["Task score, %"]
 
 
@@ -172,40 +183,41 @@ def test_the_ranking_of_plans_sorts_by_every_column_and_has_the_theme_switch(dri
     from selenium.webdriver.common.by import By
 
     run = recorded_run(tmp_path / "run")
-    for page in (run / "index.html", build([read_run(run)], tmp_path / "site")):
-        visit(driver, page, "", "!document.getElementById('theme').hidden")
-        headings = driver.execute_script(
-            "const heads = [...document.querySelectorAll('#board th[data-sort]')];"
-            "return heads.filter((head) => head.offsetParent).map((head) => head.dataset.sort)"
-        )
-        assert {"agent", "quality_of_plan", "score", "average_cost", "plan_validity", "regret"} <= set(headings)
-        for column in headings:
-            button = driver.find_element(By.CSS_SELECTOR, f"#board th[data-sort={column}] button")
-            orders = []
-            for _ in range(2):
-                button.click()
-                orders.append(driver.execute_script("return arguments[0].closest('th').getAttribute('aria-sort')", button))
-                cells = driver.execute_script(
-                    "const at = arguments[0].closest('th').cellIndex, rows = [...document.querySelectorAll('#board tbody tr')];"
-                    "return rows.map((row) => parseFloat(row.cells[at].innerText.replace('−', '-')))",
-                    button,
-                )
-                if column in ("quality_of_plan", "score", "average_cost"):
-                    assert cells == sorted(cells, reverse=orders[-1] == "descending") and len(set(cells)) > 1, (column, cells)
-            assert set(orders) == {"ascending", "descending"}, column
-        themes = []
-        for _ in range(3):
-            click(driver, "#theme")
-            themes.append((texts(driver, "#theme")[0], driver.execute_script("return document.documentElement.dataset.theme")))
-        assert themes == [("Theme: light", "light"), ("Theme: dark", "dark"), ("Theme: auto", None)]
-        assert complaints(driver) == []
+    visit(driver, run / "index.html", "", "!document.getElementById('theme').hidden")
+    click(driver, "#more")
+    headings = driver.execute_script(
+        "const heads = [...document.querySelectorAll('#board th[data-sort]')];"
+        "return heads.filter((head) => head.offsetParent).map((head) => head.dataset.sort)"
+    )
+    assert {"agent", "quality_of_plan", "score", "average_cost", "plan_validity", "regret"} <= set(headings)
+    for column in headings:
+        button = driver.find_element(By.CSS_SELECTOR, f"#board th[data-sort={column}] button")
+        orders = []
+        for _ in range(2):
+            button.click()
+            orders.append(driver.execute_script("return arguments[0].closest('th').getAttribute('aria-sort')", button))
+            blocks = driver.execute_script(
+                "const at = arguments[0].closest('th').cellIndex, bodies = [...document.querySelectorAll('#board tbody')];"
+                "const read = (row) => parseFloat(row.cells[at].innerText.replace('−', '-'));"
+                "return bodies.map((body) => [...body.querySelectorAll('tr[data-row]')].map(read))",
+                button,
+            )
+            if column in ("quality_of_plan", "score", "average_cost"):
+                assert all(cells == sorted(cells, reverse=orders[-1] == "descending") for cells in blocks), (column, blocks)
+        assert set(orders) == {"ascending", "descending"}, column
+    themes = []
+    for _ in range(3):
+        click(driver, "#theme")
+        themes.append((texts(driver, "#theme")[0], driver.execute_script("return document.documentElement.dataset.theme")))
+    assert themes == [("Theme: light", "light"), ("Theme: dark", "dark"), ("Theme: auto", None)]
+    assert complaints(driver) == []
 
 
 def test_episodes_follow_each_other_by_keyboard_and_a_bar_leads_to_its_call(driver: Any, site: Path, run: Run) -> None:
     from selenium.webdriver.common.keys import Keys
 
     entry = entry_of(run, "hasty", 10.0)
-    visit(driver, site / "episode.html", f"#entry={entry}&at=19", READY)
+    visit(driver, site / "episodes" / "episode.html", f"#entry={entry}&at=19", READY)
     press(driver, Keys.ARROW_RIGHT)
     wait(driver, f"document.body.dataset.ready === '{entry}/20'")
     press(driver, Keys.ARROW_LEFT)
@@ -216,11 +228,16 @@ def test_episodes_follow_each_other_by_keyboard_and_a_bar_leads_to_its_call(driv
     assert driver.execute_script("return location.hash") == f"#entry={entry}&at=19"
     others = texts(driver, "#other-table tbody th")
     assert others == []  # the other agent plays in another track
-    visit(driver, site / "episode.html", "#entry=nothing", "document.getElementById('query').textContent.startsWith('No such')")
+    visit(
+        driver,
+        site / "episodes" / "episode.html",
+        "#entry=nothing",
+        "document.getElementById('query').textContent.startsWith('No such')",
+    )
 
 
 def test_the_list_filters_sorts_and_remembers(driver: Any, site: Path, run: Run) -> None:
-    visit(driver, site / "episodes.html", "", READY)
+    visit(driver, site / "episodes" / "index.html", "", READY)
     assert texts(driver, "#count") == ["1 to 88 of 88 episodes"]
     driver.execute_script(
         "const f = document.getElementById('filters'); f.elements.agent.value = 'hasty';"
@@ -241,13 +258,68 @@ def test_the_list_filters_sorts_and_remembers(driver: Any, site: Path, run: Run)
     )
 
 
-def test_the_choice_of_a_budget_holds_for_every_table(driver: Any, board: Path) -> None:
+FULL = "return document.querySelectorAll('#plot > i:not([hidden]):not(.faint)').length"
+SENTENCE = "return document.querySelector('.cards:not([hidden]) .sentence').textContent"
+
+
+def test_the_choice_of_a_budget_holds_for_answer_chart_and_table(driver: Any, board: Path) -> None:
     visit(driver, board / "index.html", "", "!document.getElementById('controls').hidden")
-    assert texts(driver, "[data-of-condition] h3") == ["20 credits"]
-    click(driver, "input[name=condition][value='0']")
-    assert texts(driver, "[data-of-condition] h3") == ["10 credits"]
-    click(driver, "input[name=condition][value='all']")
-    assert len(texts(driver, "[data-of-condition] h3")) == 2
+    seen = []
+    for choice in ("1", "0"):
+        click(driver, f"input[name=condition][value='{choice}']")
+        rows = len(texts(driver, "#board tr[data-row]"))
+        seen.append((driver.execute_script(SENTENCE).partition(":")[0], rows, driver.execute_script(FULL)))
+    assert seen == [("20 ¢", 4, 1), ("10 ¢", 4, 1)]  # one agent has no model, and is ranked apart from the simulated ones
+    click(driver, "input[name=kind][value=simulated]")
+    assert "agent 2" in driver.execute_script(SENTENCE) and "(simulated model)" in driver.execute_script(SENTENCE)
+    assert driver.execute_script(FULL) == 3
+    click(driver, "#every")
+    assert len(texts(driver, "#board tr[data-row]")) == 8
+
+
+OVERPRINTS = """
+const all = (selector) => [...document.querySelectorAll(selector)].map((e) => e.getBoundingClientRect());
+const boxes = all("#plot > b"), marks = all("#plot > i:not([hidden]):not(.faint)");
+const frame = document.getElementById("plot").getBoundingClientRect();
+const meet = (a, b) => a.left < b.right - .5 && b.left < a.right - .5 && a.top < b.bottom - .5 && b.top < a.bottom - .5;
+return [boxes.length, boxes.flatMap((a, i) => boxes.slice(i + 1).filter((b) => meet(a, b))).length,
+  boxes.filter((a) => marks.some((b) => meet(a, b))).length,
+  boxes.filter((a) => a.left < frame.left - 1 || a.right > frame.right + 1).length]
+"""
+
+
+@pytest.mark.parametrize("width", [1400, 390])
+def test_no_name_in_the_chart_covers_another_or_a_mark(driver: Any, tmp_path: Path, width: int) -> None:
+    folder = imagined_board(tmp_path, agents=14, name="quite a long name {}")
+    window(driver, width=width, height=900)
+    visit(driver, folder / "index.html", "", "!document.getElementById('controls').hidden")
+    for choice in ("0", "1"):
+        click(driver, f"input[name=condition][value='{choice}']")
+        names, *overprinted = driver.execute_script(OVERPRINTS)
+        assert names >= 1 and overprinted == [0, 0, 0]
+    window(driver)
+
+
+SVG_TEXT = """
+const parse = (text) => text.match(/[\\d.]+/g).slice(0, 3).map(Number);
+const linear = (c) => (c <= .04045 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4);
+const light = (rgb) => rgb.reduce((sum, c, i) => sum + linear(c / 255) * [.2126, .7152, .0722][i], 0);
+const paper = light(parse(getComputedStyle(document.body).backgroundColor));
+const over = (a, b) => (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
+const contrast = (colour) => over(light(parse(colour)), paper);
+return [Math.min(...[...document.querySelectorAll("main svg text")].map((t) => contrast(getComputedStyle(t).fill))),
+  [...document.querySelectorAll("main svg .grid")].filter((l) => getComputedStyle(l).stroke === "none").length,
+  Math.min(...[...document.querySelectorAll("main svg .axis")].map((t) => contrast(getComputedStyle(t).stroke)))]
+"""
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_text_and_axes_of_an_episodes_chart_stand_out_and_it_has_a_grid(driver: Any, site: Path, run: Run, dark: bool) -> None:
+    window(driver, dark=dark)
+    visit(driver, site / "episodes" / "episode.html", f"#entry={entry_of(run, 'hasty', 10.0)}&at=1", READY)
+    text, bare, axis = driver.execute_script(SVG_TEXT)
+    assert text >= 4.5 and bare == 0 and axis >= 3.0
+    window(driver)
 
 
 @pytest.mark.slow
@@ -277,12 +349,8 @@ def test_every_control_of_the_ranking_is_reached_and_used_by_keyboard_alone(driv
         driver.execute_script("document.querySelector(arguments[0]).focus()", selector)
         press(driver, *keys)
 
-    at("#budget", Keys.HOME)
-    poor = texts(driver, "#card-best")
-    at("#budget", Keys.END)
-    assert texts(driver, "#card-best") != poor
     at("input[name=condition]:checked", Keys.ARROW_LEFT)
-    assert texts(driver, "[data-of-condition] h3") == ["10 credits"]
+    assert driver.execute_script(SENTENCE).startswith("10 ¢: ")
     at("#more", Keys.SPACE)
     assert driver.execute_script("return document.getElementById('more').getAttribute('aria-pressed')") == "true"
     at("th.agent button", Keys.ENTER)
@@ -294,8 +362,8 @@ def test_every_control_of_the_ranking_is_reached_and_used_by_keyboard_alone(driv
 
 @pytest.mark.slow
 def test_ten_thousand_episodes_do_not_freeze_the_browser(driver: Any, tmp_path: Path) -> None:
-    build([imagined(agents=10, episodes=500)], tmp_path / "site")
-    visit(driver, tmp_path / "site" / "episodes.html", "", READY)
+    imagined_board(tmp_path, agents=10, episodes=500)
+    visit(driver, tmp_path / "episodes" / "index.html", "", READY)
     assert driver.execute_script(f"return {READY}") == "10000"
     took = driver.execute_script("return performance.now()")
     assert texts(driver, "#count") == ["1 to 100 of 10,000 episodes"]
@@ -309,6 +377,6 @@ def test_ten_thousand_episodes_do_not_freeze_the_browser(driver: Any, tmp_path: 
     wait(driver, "document.getElementById('count').textContent.includes('of 220 that fit')")
     longest = driver.execute_script("return window.longest")
     print(f"10,000 episodes: shown after {took:.0f} ms, longest task {longest:.0f} ms")
-    visit(driver, tmp_path / "site" / "index.html", "", "!document.getElementById('controls').hidden")
+    visit(driver, tmp_path / "index.html", "", "!document.getElementById('controls').hidden")
     print(f"ranking of them: longest task {driver.execute_script('return window.longest'):.0f} ms")
     assert complaints(driver) == []

@@ -1,1 +1,0 @@
-"""The static site of results."""

@@ -1,0 +1,113 @@
+"""A change that makes an agent dearer or worse fails the gate, and nothing else does."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from costgym.experiments.play.gate import LOOKS, MAX_CHANCE, BaselineEpisode, _verdict
+from costgym.pytest_plugin import costgym_gate  # noqa: F401  (a fixture)
+from tests.helpers.command_line import invoke
+
+AGENTS = """
+from costgym.agents.llm.session import LlmAgent, ToolAccess
+from costgym.agents.llm.strategies import ReAct
+from costgym.agents.models.simulated import Simulated
+
+
+class LongPrompt(ToolAccess):
+    suffix = ""
+
+    def system(self):
+        return "Think about the costs of each of the tools before you call one. " * 40
+
+
+def plain():
+    return LlmAgent(Simulated(), ReAct())
+
+
+def longer():
+    return LlmAgent(Simulated(), ReAct(), access=[LongPrompt()])
+"""
+WORLD = ("--budget", "price=30", "--price-as", "gpt-5.4")
+
+
+@pytest.fixture(scope="module")
+def agents(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("agents") / "mine.py"
+    file.write_text(AGENTS)
+    return file
+
+
+@pytest.fixture(scope="module")
+def baseline(agents: Path) -> Path:
+    path = agents.with_name("baseline.json")
+    result = invoke("gate", f"{agents}:plain", "--write-baseline", path, *WORLD)
+    assert result.exit_code == 0 and "baseline: 192 episodes" in result.stdout
+    return path
+
+
+def test_an_unchanged_agent_passes_after_one_look_and_a_longer_prompt_fails(agents: Path, baseline: Path) -> None:
+    same = invoke("gate", f"{agents}:plain", "--baseline", baseline, *WORLD)
+    assert same.exit_code == 0 and same.stdout.startswith("pass: costs +0.0%") and "24 paired" in same.stdout
+    longer = invoke("gate", f"{agents}:longer", "--baseline", baseline, "--max-cost", "+1%", *WORLD, "--json", "-")
+    assert longer.exit_code == 1
+    verdict = json.loads(longer.stdout)
+    assert not verdict["passed"] and verdict["cost_change"] > 0.01 and verdict["sentence"].startswith("fail: costs +")
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ((), "expected either --baseline FILE or --write-baseline FILE"),
+        (("--baseline", "BASELINE", "--budget", "price=10"), "was played in another world"),
+        (("--baseline", "BASELINE", "--max-cost", "much", *WORLD), "expected a share such as"),
+        (("--baseline", "BASELINE", "--max-drop", "-1", *WORLD), "expected a finite number of at least 0"),
+        (("--baseline", "BROKEN", *WORLD), "episodes"),
+    ],
+)
+def test_what_cannot_be_compared_is_one_sentence(
+    agents: Path, baseline: Path, tmp_path: Path, words: tuple[str, ...], problem: str
+) -> None:
+    broken = tmp_path / "broken.json"
+    broken.write_text(json.dumps({**json.loads(baseline.read_text()), "episodes": []}))
+    files = {"BASELINE": str(baseline), "BROKEN": str(broken)}
+    result = invoke("gate", f"{agents}:plain", *(files.get(word, word) for word in words))
+    assert result.exit_code == 2 and problem in result.stderr
+
+
+def test_the_fixture_fails_a_test_with_the_sentence(agents: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    path = tmp_path / "baseline.json"
+    assert invoke("gate", f"{agents}:plain", "--write-baseline", path, "--budget", "price=30").exit_code == 0
+    compare = request.getfixturevalue("costgym_gate")
+    assert compare(f"{agents}:plain", path, budget="price=30").passed
+    with pytest.raises(AssertionError, match="fail: costs"):
+        compare("dfsdt", path, budget="price=30")
+
+
+def looks(old: np.ndarray[Any, Any], new: np.ndarray[Any, Any]) -> bool:
+    """Whether a change passes, from costs and successes of every episode, (n, 2) each."""
+    before, after = (
+        [BaselineEpisode(task="", cost=max(0.0, cost), success=bool(success)) for cost, success in side] for side in (old, new)
+    )
+    for number, look in enumerate(LOOKS, 1):
+        verdict = _verdict(before[:look], after[:look], 0.05, 2.0, MAX_CHANCE / (2 * len(LOOKS)), number == len(LOOKS))
+        if verdict is not None:
+            return verdict.passed
+    raise AssertionError
+
+
+def test_an_unchanged_agent_with_chance_of_its_own_rarely_fails() -> None:
+    rng = np.random.default_rng(0)
+
+    def run(factor: float) -> np.ndarray[Any, Any]:
+        task = np.random.default_rng(1).gamma(2.0, 8.0, LOOKS[-1])
+        return np.stack([factor * task * rng.gamma(10, 0.1, LOOKS[-1]), rng.random(LOOKS[-1]) < 0.6], axis=1)
+
+    alarms = sum(not looks(run(1.0), run(1.0)) for _ in range(200))
+    found = sum(not looks(run(1.0), run(1.25)) for _ in range(50))
+    assert alarms <= 10 and found >= 45
