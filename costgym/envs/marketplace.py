@@ -220,7 +220,7 @@ class MarketplaceEnv(NumericEnv[Observation, "int | np.integer[Any]"], ToolEnv[O
         self.wait_action = largest if concurrent else None
         self.finish_action = largest + 1 if concurrent else largest
         boxes = _boxes(largest, self.max_steps, concurrent)
-        # of a folder one world tells: tasks of forged worlds only read
+        # of a folder one world tells: all are of one version
         one_or_all = self.scenarios[:1] if isinstance(self.scenarios, WorldFolder) else self.scenarios
         self._writes = any(scenario.build().writes for scenario in one_or_all)
         if self._writes:

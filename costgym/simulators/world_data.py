@@ -127,8 +127,8 @@ class WorldData:
 
     @cached_property
     def writes(self) -> bool:
-        """Whether some tool writes, so that episodes have a store."""
-        return any(tool.effect is not None for tool in self.catalog)
+        """Whether some tool writes, or may in other worlds of the same folder, so that episodes have a store."""
+        return bool(getattr(self.answers, "writes", False)) or any(tool.effect is not None for tool in self.catalog)
 
     @cached_property
     def kinds(self) -> tuple[tuple[float, Status], ...]:

@@ -22,7 +22,8 @@ SOURCES = (
 
 
 def forge(
-    sources: Annotated[list[str], argument(SOURCES, "SOURCE...")],
+    sources: Annotated[list[str] | None, argument(SOURCES, "SOURCE...")] = None,
+    *,
     out: Annotated[Path, option("A YAML file for one world, or a folder for many.", "FILE|FOLDER")],
     workers: WorkerOptions,
     worlds: Annotated[Annotated[int, Field(ge=1)] | None, option("Number of worlds, in a folder with splits.")] = None,
@@ -33,6 +34,11 @@ def forge(
     own: Annotated[
         bool, option("One's own tools: no resellers, whole descriptions; no price and no failure that no log has.", "", "--own")
     ] = False,
+    traces: Annotated[
+        Path | None, option("A log with results: its users' words become queries, its results answers.", "LOG")
+    ] = None,
+    no_anonymise: Annotated[bool, option("Keep the personal details of traces.", "", "--no-anonymise")] = False,
+    where: Annotated[dict[str, str] | None, option("Traces: only records with this value; repeatable.", "FIELD=VALUE")] = None,
     page: Annotated[Path | None, option("Also write a page of the world: tools, data flow, tasks, prices.", "FILE")] = None,
     cache: Annotated[Path, option("Folder in which archives of packages are kept.", "DIR")] = Path("forge-packages"),
     json_file: JsonFile = None,
@@ -49,6 +55,13 @@ def forge(
         raise ConfigError("--worlds", f"several worlds need a folder, and {out} is a file; leave out its ending")
     if not single and worlds is None:
         raise ConfigError("--out", f"expected a name ending in .yaml for one world, or --worlds N for a folder, got {out}")
+    if traces is not None and not single:
+        raise ConfigError("--out", f"expected a name ending in .yaml for the world of traces, got {out}")
+    if traces is not None:
+        _traces(traces, sources or [], out, cache, not no_anonymise, where or {}, page, json_file, quiet)
+        return
+    if not sources:
+        raise ConfigError("SOURCE", "expected a document, a folder, an archive, registry:NAME@VERSION or mcp:COMMAND")
     if own and not single:
         raise ConfigError("--own", "makes one world of one's own tools; leave it out, or make one world with --out FILE.yaml")
     if page is not None and not single:
@@ -63,6 +76,35 @@ def forge(
     save_json(json_file, report)
     if prints(quiet, json_file):
         _print(report, out, page)
+
+
+def _traces(
+    log: Path, sources: list[str], out: Path, cache: Path, anonymise: bool, where: dict[str, str], page: Path | None,
+    json_file: Path | None, quiet: bool,
+) -> None:  # fmt: skip
+    from costgym.cli.data.calibrate import print_reading
+    from costgym.experiments.fit.forge.traces import forge_traces
+    from costgym.simulators.files import make_folder, write_atomically
+
+    made, report = forge_traces(log, sources, out.stem, cache, anonymise, where=where)
+    make_folder(out.parent)
+    made.write(out)
+    if page is not None:
+        from costgym.experiments.pages.world_pages import calibration_page
+
+        make_folder(page.parent, "--page")
+        write_atomically(page, calibration_page(made))
+    save_json(json_file, report)
+    if not prints(quiet, json_file):
+        return
+    typer.echo(f"{report['tasks']} tasks with the words of the log's users, {len(made.report['tools'])} tools")
+    for reason, count in report["left_out"].items():
+        typer.echo(f"left out: {count} episodes, {reason}")
+    print_reading(report["records"])
+    if anonymise:
+        spoken = ", ".join(f"{count} {kind}" for kind, count in report["replaced"].items()) or "nothing"
+        typer.echo(f"replaced: {spoken}; a pattern or a list of names may miss some, so read the file before you share it")
+    typer.echo(f"scenario: {out}" + (f"\npage: {page}" if page is not None else ""))
 
 
 def _one(

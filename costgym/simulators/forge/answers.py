@@ -24,6 +24,7 @@ class ForgedAnswers:
     def __init__(self, source: ForgedSource, seed: int) -> None:
         self._entities, self._seed = source.entities, seed
         self._later = source.version > 0  # a list that is searched finds what is called so, and answers repeat ids
+        self.writes = source.version > 0  # worlds of a folder have one observation, whether each of them writes or not
         self._capabilities = {capability.name: capability for capability in source.capabilities}
 
     def _draw(self, form: ValueForm, *names: object) -> str | int | float | bool:

@@ -376,7 +376,7 @@ def _subject(operation: Operation, known: Vocabulary, verb: str = "") -> tuple[l
         words = known.split(fixed[-1].rsplit(".", 1)[-1]) if fixed else []
         while len(words) > 1 and words[-1] in _ENDS_READING:
             words = words[:-1]
-        if len(fixed) > 1 and (words[-1:] == ["me"] or words[-1] in _ENDS_READING):
+        if len(fixed) > 1 and words and (words[-1] == "me" or words[-1] in _ENDS_READING):
             words = known.split(fixed[-2].rsplit(".", 1)[-1])
         while words and words[0] in _READING and len(words) > 1:
             words = words[1:]

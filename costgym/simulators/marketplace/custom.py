@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import fields
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, StringConstraints
 
@@ -38,6 +38,7 @@ class CustomTool(StrictModel):
     provider: Name = "Own"
     # type of each argument (string, integer, number or boolean); all are required
     parameters: dict[str, Literal["string", "integer", "number", "boolean"]] = Field(default_factory=dict)
+    input_schema: dict[str, Any] | None = Field(default=None, exclude_if=is_none)  # JSON schema, in place of `parameters`
     # its calls make an effect; tasks that need its capability want that effect to be there once
     writes: bool | None = Field(default=None, exclude_if=is_none)
     checks: str | None = Field(default=None, exclude_if=is_none)  # the capability whose effects it tells of
@@ -102,6 +103,8 @@ class CustomNeed(StrictModel):
     # other capabilities that serve the need as well, such as a train for a flight, each with the fact that its tools give for
     # the same arguments. Any one of them is enough.
     alternatives: tuple[CustomAlternative, ...] | None = Field(default=None, exclude_if=is_none)
+    # what its tools answer, word for word; it holds the fact. By default the arguments and the fact.
+    result: Name | None = Field(default=None, exclude_if=is_none)
     # the answer must state the fact. By default it must, unless another need of the task uses it as an argument.
     asked: bool | None = Field(default=None, exclude_if=is_none)
     optional: bool | None = Field(default=None, exclude_if=is_none)
@@ -160,6 +163,8 @@ def _tool(tool: CustomTool, path: str, written: Collection[str]) -> Tool:
         raise DataError("scenario", str(error), f"{path}.profile") from error
     schema = {name: {"type": form, "description": name.replace("_", " ")} for name, form in tool.parameters.items()}
     effect, required = tool.effect(path, written), list(schema)
+    if tool.input_schema is not None:
+        schema, required = dict(tool.input_schema.get("properties", {})), list(tool.input_schema.get("required", ()))
     if effect is not None and effect.idempotent:
         schema[KEY] = {"type": "string", "description": "a key of your choice; a repeat with the same key has no second effect"}
     return Tool(
@@ -252,10 +257,12 @@ def _filled(arguments: Mapping[str, Scalar], needs: list[Need], path: str) -> tu
 
 
 class CustomAnswers:
-    """The facts of all needs by capability and arguments; raises DataError where two differ for the same arguments."""
+    """The facts of all needs by capability and arguments, those of the task at hand first; raises DataError where two that are
+    not recorded differ for the same arguments."""
 
     def __init__(self, tasks: list[Task], written: tuple[CustomTask, ...]) -> None:
-        self._facts: dict[str, list[tuple[Mapping[str, Any], str]]] = {}
+        self._facts: dict[str, list[Known]] = {}
+        self._own: dict[tuple[str, str], list[Known]] = {}  # by task and capability
         self._states: dict[str, list[Need]] = {}
         # answers are looked up by capability and arguments alone, so two facts for the same arguments could not be told apart
         seen: dict[tuple[str, str], str] = {}
@@ -264,35 +271,44 @@ class CustomAnswers:
                 arguments = dict(need.arguments or {})
                 others = [(other.capability, other.fact) for other in listed.alternatives or ()]
                 for capability, fact in ((need.capability, need.fact), *others):
-                    earlier = seen.setdefault((capability, normalise(arguments)), fact)
+                    earlier = fact if listed.result else seen.setdefault((capability, normalise(arguments)), fact)
                     if earlier != fact:
                         problem = f"{capability} gives {earlier!r} in one task and {fact!r} in {task.id}; the same "
                         raise DataError("source.tasks", f"{problem}arguments must give the same fact")
-                    self._facts.setdefault(capability, []).append((arguments, fact))
+                    known = Known(arguments, fact, listed.result or "")
+                    self._facts.setdefault(capability, []).append(known)
+                    self._own.setdefault((task.id, capability), []).append(known)
                 if need.state:
                     self._states.setdefault(need.capability, []).append(need)
-        for facts in self._facts.values():
-            facts.sort(key=lambda entry: -len(entry[0]))  # needs with the most arguments match most closely
+        for facts in (*self._facts.values(), *self._own.values()):
+            facts.sort(key=lambda known: -len(known.arguments))  # needs with the most arguments match most closely
 
     def answer(self, tool: Tool, arguments: Mapping[str, Any], task: Task) -> str | None:
         """The answer as JSON text, or None where no task mentions these arguments."""
         if tool.effect is not None and tool.effect.role != WRITE:
             needs = (need for need in self._states.get(tool.effect.of, ()) if about(need, arguments))
             return next((json.dumps({tool.effect.of: need.fact}, ensure_ascii=False) for need in needs), None)
-        for wanted, fact in self._facts.get(tool.capability, ()):
-            if arguments_match(arguments, wanted):
-                return self._write(tool, wanted, fact)
+        for known in (*self._own.get((task.id, tool.capability), ()), *self._facts.get(tool.capability, ())):
+            if arguments_match(arguments, known.arguments):
+                return self._write(tool, known)
         return None
 
     def irrelevant(self, tool: Tool, arguments: Mapping[str, Any], task: Task, luck: float) -> str:
         """The answer for other arguments of the same capability, or a bare acknowledgement where there are none."""
         wanted = {fact for need in task.needs for fact in (need.fact, *need.accept)}
-        others = [entry for entry in self._facts.get(tool.capability, ()) if entry[1] not in wanted]
+        others = [known for known in self._facts.get(tool.capability, ()) if known.fact not in wanted]
         if not others:
             return json.dumps({"status": "ok"})
-        chosen, fact = others[int(luck * len(others))]
-        return self._write(tool, chosen, fact)
+        return self._write(tool, others[int(luck * len(others))])
 
     @staticmethod
-    def _write(tool: Tool, arguments: Mapping[str, Any], fact: str) -> str:
-        return json.dumps({**arguments, tool.capability: fact}, ensure_ascii=False)
+    def _write(tool: Tool, known: "Known") -> str:
+        return known.result or json.dumps({**known.arguments, tool.capability: known.fact}, ensure_ascii=False)
+
+
+class Known(NamedTuple):
+    """What a capability gives for some arguments; `result` is what its tools answer, word for word, where it is recorded."""
+
+    arguments: Mapping[str, Any]
+    fact: str
+    result: str

@@ -68,17 +68,19 @@ def grouped(records: Sequence[Record]) -> list[Record]:
     return result
 
 
-def read_conversation(record: Any, messages: Sequence[Any], location: str) -> tuple[list[Draft], str, int]:
-    """The calls of a conversation, what its user asked first, and how many calls have no answer."""
+def read_conversation(record: Any, messages: Sequence[Any], location: str) -> tuple[list[Draft], str, str, int]:
+    """The calls of a conversation, what its user asked first and was answered last, and how many calls have no answer."""
     episode = first(record, ("session_id", "id", "conversation_id", "thread_id", "trajectory_id", "task_id")) or location
     drafts: list[Draft] = []
     waiting: dict[str, tuple[dict[str, Any], Mapping[str, Any]]] = {}
-    asked = ""
+    asked = answered = ""
     for message in messages:
         if not isinstance(message, dict):
             continue
         if not asked and _role(message) == "user":
             asked = text_of(message.get("content", message.get("message")))
+        if _role(message) == "assistant" and (text := text_of(message.get("content", message.get("message")))):
+            answered = text
         for identity, call in _calls(message):
             waiting[identity] = call, message
         for identity, content, failed in _answers(message):
@@ -93,7 +95,7 @@ def read_conversation(record: Any, messages: Sequence[Any], location: str) -> tu
             }
             status = observed(content, failed).label
             drafts.append(Draft(location, {**call, **times, "status": status, "result": content, "episode": episode}))
-    return drafts, asked, len(waiting)
+    return drafts, asked, answered, len(waiting)
 
 
 def _calls(message: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -43,6 +43,12 @@ _ASKED = (
     "attributes.mlflow.spanInputs", "meta.input", "inputs", "input", "messages",
 )  # fmt: skip
 """Where spans and runs that are no calls of tools keep what a user asked."""
+_ANSWERED = (
+    "attributes.gen_ai.output.messages", "attributes.gen_ai.completion.0.content", "attributes.output.value",
+    "attributes.ai.response.text", "attributes.traceloop.entity.output", "attributes.mlflow.spanOutputs", "meta.output",
+    "outputs", "output",
+)  # fmt: skip
+"""Where they keep what the agent answered."""
 _EPISODES = (
     "attributes.gen_ai.conversation.id", "attributes.session.id", "context.trace_id", "sessionId", "session_id", "traceId",
     "trace_id", "root_span_id",
@@ -73,6 +79,7 @@ class Log:
     Attributes:
         calls: Its calls of tools, in the order in which they began.
         queries: What the user of an episode asked first, by episode, where the log says so.
+        answers: What the agent of an episode answered last, likewise.
         left_out: Records that are no calls, by reason.
         unreadable: How many records could not be read.
         problems: The first of them, with location and reason.
@@ -81,6 +88,7 @@ class Log:
 
     calls: Sequence[LoggedCall]
     queries: Mapping[str, str] = field(default_factory=dict)
+    answers: Mapping[str, str] = field(default_factory=dict)
     left_out: Mapping[str, int] = field(default_factory=dict)
     unreadable: int = 0
     problems: Sequence[str] = ()
@@ -133,6 +141,7 @@ class _Reader:
         self._drafts: list[Draft] = []
         self._parents: dict[str, Any] = {}
         self._asked: dict[str, tuple[float, str]] = {}
+        self._answered: dict[str, str] = {}
         self._dialects: Counter[str] = Counter()
         self._left_out: Counter[str] = Counter()
         self._problems: list[tuple[str, str]] = []
@@ -173,11 +182,13 @@ class _Reader:
                 self._drafts.append(draft)
         elif messages is not None:
             self._dialects["conversations"] += 1
-            drafts, asked, unanswered = read_conversation(value, messages, record.location)
+            drafts, asked, answered, unanswered = read_conversation(value, messages, record.location)
             self._drafts += drafts
             self._left_out[NOT_ANSWERED] += unanswered
             if asked and drafts:
                 self._asked.setdefault(str(drafts[0].fields["episode"]), (0.0, asked))
+            if answered and drafts:
+                self._answered.setdefault(str(drafts[0].fields["episode"]), answered)
 
     def _read_own(self, value: Any, record: Record) -> None:
         fields = {**value, **self._mapped(value)} if isinstance(value, dict) else {}
@@ -220,6 +231,8 @@ class _Reader:
             asked = text_of(first(record, _ASKED))
             if asked:
                 self._asked[str(episode)] = (began, asked)
+                if answered := text_of(first(record, _ANSWERED)):
+                    self._answered[str(episode)] = answered
 
     def _read_runs(self, records: Sequence[Record]) -> None:
         """The calls of runs of our own proxy, whose clocks all begin at 0, one run after the other."""
@@ -267,6 +280,7 @@ class _Reader:
         return Log(
             sorted(calls, key=lambda call: call.started_s),
             {episode: text for episode, (_, text) in self._asked.items() if episode in episodes},
+            {episode: text for episode, text in self._answered.items() if episode in episodes},
             {reason: count for reason, count in self._left_out.items() if count},
             count,
             [f"{location}: {problem}" for location, problem in self._problems[:SHOWN]],
