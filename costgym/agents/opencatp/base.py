@@ -111,7 +111,8 @@ class PlanSpeaker(PlanPlayer):
         self.replies = self.proposal.replies
 
     def act(self, observation: Any, info: dict[str, Any]) -> str:
-        plan, usage = self.proposal.plan, self.proposal.usage._asdict()
+        plan, tokens = self.proposal.plan, self.proposal.usage
+        usage = {**tokens.document(), "seconds": tokens.seconds}  # recorded plans say so even where it is unknown
         if plan is None:
             return json.dumps({"plan": None, "problem": self.proposal.problem, "usage": usage})
         return json.dumps({"plan": plan.to_list(), "usage": usage})

@@ -1,6 +1,7 @@
 """`costgym rank`: play any command as an agent, metered, and rank it beside ours."""
 
 import re
+import sys
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,7 +10,7 @@ import typer
 
 from costgym.cli.options import JsonFile, Quiet, requests_and_cost
 from costgym.cli.output import Progress, console, save_json
-from costgym.experiments.play.options import Concurrency, Data, Model, Prices, ScenarioName, Seed, SpendLimit
+from costgym.experiments.play.options import Data, Model, Prices, ScenarioName, Seed, SpendLimit
 from costgym.simulators.bounds import Count, Settings, argument, option
 from costgym.simulators.errors import ConfigError, require
 
@@ -48,7 +49,7 @@ def rank(
     ] = None,
     model: Model = "simulated",
     prices: Prices = None,
-    concurrency: Concurrency = 4,
+    concurrency: Annotated[Count, option("Episodes, and so commands, at once; the results do not depend on it.")] = 4,
     spend_limit: SpendLimit = None,
     seed: Seed = 0,
     out: Annotated[Path, option("Folder of the run; the same command continues it.")] = Path("costgym-rank"),
@@ -62,6 +63,8 @@ def rank(
 
     Example: `costgym rank --episodes 24 -- python my_agent.py`
     """
+    if sys.platform == "win32":
+        raise ConfigError("rank", "expected Linux or macOS: commands are started and ended as Unix processes")
     for module in ("starlette", "uvicorn", "mcp_types", "mcp"):
         require(module, "serve")
     from costgym.agents.models.simulated import is_simulated

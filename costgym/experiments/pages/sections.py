@@ -119,10 +119,11 @@ def _render(section: Section, track: Mapping[str, Any]) -> Markup:
     rows = [row for row in track.get("rows") or () if not is_void(row)]
     key = REGISTRY[section.key].key_under(grading_of(rows))
     if section.parts is not None:
-        rows = [row for row in rows if len(section.parts(row, key)) > 1]
+        rows = [row for row in rows if len(_parts(section, row, key)) > 1]
     elif not section.conditions or len({str(settings_of(row, track)) for row in rows}) > 1:
         rows = [row for row in rows if figure(row, key) is not None]
-    if not any(figure(row, key) for row in rows):
+    said = [value for row in rows for value in (_parts(section, row, key) if section.parts else [figure(row, key)])]
+    if not any(said):
         return Markup("")
     groups = by_condition(rows, track)
     tables = _by_agent(groups, track, key) if section.conditions else [_table(section, group, track, key) for group in groups]
@@ -130,12 +131,16 @@ def _render(section: Section, track: Mapping[str, Any]) -> Markup:
     return part("section.html", section=section, tables=tables, first=first)
 
 
+def _parts(section: Section, row: Row, key: str) -> list[float | None]:
+    return [] if section.parts is None else [value for _, value in section.parts(row, key)]
+
+
 def _table(section: Section, rows: Sequence[Row], track: Mapping[str, Any], key: str) -> dict[str, Any]:
     """A condition's table: a column for each part, or for each metric."""
     kind = REGISTRY[section.key].kind
     if section.parts is not None:
         heads = [head for head, _ in section.parts(rows[0], key)]
-        lines = [[_shaded(value, kind) for _, value in section.parts(row, key)] for row in rows]
+        lines = [[_shaded(value, kind) for value in _parts(section, row, key)] for row in rows]
     else:
         metrics = [REGISTRY[name] for name in (section.key, *section.others)]
         heads = [metric.heading() for metric in metrics]

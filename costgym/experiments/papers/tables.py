@@ -10,7 +10,7 @@ from rich.table import Table
 from costgym.experiments.board.rows import is_simulated
 from costgym.experiments.papers.claims import MARGIN, QUALITY_MARGIN, counted
 from costgym.experiments.papers.paper import Paper, Row
-from costgym.experiments.play.metric_registry import figure, interval, plain, written
+from costgym.experiments.play.metric_registry import estimate, figure, plain
 
 GROUPS = ("protocol", "tasks", "alpha", "group", "split", "level", "curve", "at", "R")  # entries that tell rows apart
 EFFECT_HEADINGS = ("protocol", "claim", "grading", "measured", "paper and here (distance: two-sided)", "follows")
@@ -26,7 +26,11 @@ def tables(paper: Paper, rows_by_table: Mapping[str, Sequence[Row]]) -> list[tup
         keys = [key for key in GROUPS if any(key in row for row in rows)]
         headings = [*keys, "agent", *[title for _, title, _ in shown]]
         lines = [
-            [*[_group(row, key) for key in keys], plain(row["agent"]), *[_cell(row, metric, kind) for metric, _, kind in shown]]
+            [
+                *[_group(row, key) for key in keys],
+                plain(row["agent"]),
+                *[estimate(row, metric, kind) for metric, _, kind in shown],
+            ]
             for row in rows
         ]
         if rows:
@@ -124,9 +128,9 @@ def _print_table(title: str, headings: Sequence[str], lines: Sequence[Sequence[s
 
     names, most = headings.index("agent"), console.width
     shown, width = lines, widths(lines)
-    cut = sum(width) + _GAP * (len(width) - 1) > most and any(" [" in cell for line in lines for cell in line)
+    cut = sum(width) + _GAP * (len(width) - 1) > most and any(" (" in cell for line in lines for cell in line[names + 1 :])
     if cut:
-        shown = [[*line[: names + 1], *(cell.partition(" [")[0] for cell in line[names + 1 :])] for line in lines]
+        shown = [[*line[: names + 1], *(cell.partition(" (")[0] for cell in line[names + 1 :])] for line in lines]
         width = widths(shown)
     keys = list(range(names + 1))
     left = list(range(names + 1, len(headings)))
@@ -187,8 +191,3 @@ def notes(paper: Paper, rows_by_table: Mapping[str, Sequence[Row]]) -> str:
 def _group(row: Row, key: str) -> str:
     value = row.get(key, "")
     return f"{value:g}" if isinstance(value, float) else plain(value)
-
-
-def _cell(row: Row, metric: str, kind: str) -> str:
-    text, ends = written(figure(row, metric), kind), interval(row, metric)
-    return text if ends is None else f"{text} [{written(ends[0], kind)}, {written(ends[1], kind)}]"
