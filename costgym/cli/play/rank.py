@@ -10,7 +10,7 @@ import typer
 
 from costgym.cli.options import JsonFile, Quiet, requests_and_cost
 from costgym.cli.output import Progress, console, save_json
-from costgym.experiments.play.options import Concurrency, Data, Model, Prices, ScenarioName, Seed, SpendLimit
+from costgym.experiments.play.options import Data, Model, Prices, ScenarioName, Seed, SpendLimit
 from costgym.simulators.bounds import Count, Settings, argument, option
 from costgym.simulators.errors import ConfigError, require
 
@@ -49,7 +49,7 @@ def rank(
     ] = None,
     model: Model = "simulated",
     prices: Prices = None,
-    concurrency: Concurrency = 4,
+    concurrency: Annotated[Count, option("Episodes, and so commands, at once; the results do not depend on it.")] = 4,
     spend_limit: SpendLimit = None,
     seed: Seed = 0,
     out: Annotated[Path, option("Folder of the run; the same command continues it.")] = Path("costgym-rank"),

@@ -340,6 +340,8 @@ def _row(
         under.append("unmetered")
     elif row.get("metered") is False:
         under.append("tokens by a floor of what it was shown and wrote")
+    if row.get("isolated") is False:
+        under.append("not isolated: its command could reach other addresses")
     return {
         "reference": is_reference(row),
         "simulated": is_simulated(row),

@@ -210,6 +210,8 @@ def _name(row: Row) -> Text:
         name.append(f" {badge(row)}", style="dim italic")
     elif row.get("model") and not is_simulated(row):  # a heading says that these are simulated
         name.append(f" {plain(row['model'])}", style="dim")
+    if row.get("isolated") is False:
+        name.append(" not isolated", style="dim italic")
     if isinstance(row.get("rerun"), Mapping):
         name.append(f" {claim_text(row['rerun'])}", style="dim")
     return name
