@@ -165,8 +165,8 @@ def _print(report: dict[str, Any], out: Path, page: Path | None) -> None:
     )
     for reason, count in report["unused"].items():
         typer.echo(f"  {count:>7,}  {reason}")
-    for each in report["skipped"][:MAX_SHOWN]:
-        typer.echo(f"skipped: {each['place']}: {each['reason']}")
+    for skipped in report["skipped"][:MAX_SHOWN]:
+        typer.echo(f"skipped: {skipped['place']}: {skipped['reason']}")
     if len(report["skipped"]) > MAX_SHOWN:
         typer.echo(f"skipped: {len(report['skipped']) - MAX_SHOWN} more; --json FILE lists them")
     if "splits" in report:
