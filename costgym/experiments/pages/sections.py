@@ -107,10 +107,10 @@ def _ahead(track: Mapping[str, Any]) -> Markup:
 
 
 def _pair(tested: Mapping[tuple[int, int], tuple[float, float] | None], a: int, b: int, kind: str) -> dict[str, Any]:
-    found = tested.get((min(a, b), max(a, b)))
-    if found is None:
+    pair = tested.get((min(a, b), max(a, b)))
+    if pair is None:
         return {"value": "·" if a == b else "–", "span": "", "shade": 0, "mark": ""}
-    gap, p = found[0] if a < b else -found[0], found[1]
+    gap, p = pair[0] if a < b else -pair[0], pair[1]
     mark = "" if p >= LEVEL else "ahead" if gap > 0 else "behind"
     return {"value": signed(gap, kind), "span": p_text(p), "shade": 0, "mark": mark}
 
@@ -122,8 +122,9 @@ def _render(section: Section, track: Mapping[str, Any]) -> Markup:
         rows = [row for row in rows if len(_parts(section, row, key)) > 1]
     elif not section.conditions or len({str(settings_of(row, track)) for row in rows}) > 1:
         rows = [row for row in rows if figure(row, key) is not None]
-    said = [value for row in rows for value in (_parts(section, row, key) if section.parts else [figure(row, key)])]
-    if not any(said):
+    if section.parts is None and not any(figure(row, key) for row in rows):
+        rows = []
+    if not rows:
         return Markup("")
     groups = by_condition(rows, track)
     tables = _by_agent(groups, track, key) if section.conditions else [_table(section, group, track, key) for group in groups]

@@ -238,8 +238,8 @@ def _notes(leaderboard: Mapping[str, Any], rows: Sequence[Row]) -> list[str]:
         notes.append("replayed: recorded episodes of a trained agent, replayed here from their actions; --play-zoo plays it")
     if any(is_reference(row) for row in rows):
         notes.append("–: a bound, not ranked; it reads what the world hides")
-    if said := judge_note(leaderboard):
-        notes.append(f"model judge: {said}; no rank depends on it")
+    if note := judge_note(leaderboard):
+        notes.append(f"model judge: {note}; no rank depends on it")
     past = leaderboard.get("experience")
     if isinstance(past, Mapping):
         notes.append(
