@@ -23,7 +23,7 @@ import costgym
 from costgym.envs.marketplace import MarketplaceEnv
 from costgym.simulators.batch.arguments import BoundArguments, bound_arguments
 from costgym.simulators.batch.rng import compiled
-from costgym.simulators.episode import Clock
+from costgym.simulators.clock import Clock
 
 ROUNDS = 5
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 import importlib.metadata
 import os
+import re
 import subprocess
 import sys
+import tomllib
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -40,6 +42,22 @@ def test_no_module_is_in_an_import_circle() -> None:
     imported = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
     assert len(imported) > 300
     TopologicalSorter(imported).prepare()  # raises CycleError, which names the circle
+
+
+def test_the_picture_of_the_floors_is_that_of_the_code() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
+    package, parts = (
+        [name.split(".")[-1] for layer in contract["layers"] for name in layer.split(" | ")]
+        for contract in contracts
+        if contract["type"] == "layers"
+    )
+    drawn = re.findall(r"^ +(?:│ +)?((?:[a-z]+(?:  (?=[a-z]))?)+)", page.split("```")[1], re.MULTILINE)
+    floors = [name for line in drawn for name in line.split()]
+    assert [name for name in floors if name in package] == package
+    assert [name for name in floors if name in parts] == parts
+    named = re.findall(r"^ ((?:experiments|agents|envs|simulators)/[\w./]+)", page, re.MULTILINE)
+    assert len(named) == 5 and all((ROOT / "costgym" / path).exists() for path in named)
 
 
 def test_importing_costgym_loads_nothing_heavy() -> None:

@@ -1,9 +1,8 @@
-"""Put defects into the world, the batch and the verifier, one at a time, and see how soon `costgym selftest` finds them.
+"""Change one constant or operator of a rule at a time in a copy of the package, and see which test fails, and how soon.
 
-    python benchmarks/hostile/seeded_defects.py --minutes 5 --json benchmarks/results/seeded_defects.json
+    python benchmarks/hostile/seeded_defects.py --json benchmarks/results/seeded_defects.json
 
-Each defect is a change of one line in a copy of the package. Prints a table: the defect, whether it was found, after how many
-seconds, and by which oracle; the seconds are those of the whole process, with its start and what Numba compiles.
+The seconds are those of pytest up to the first failing test, with its start.
 """
 
 from __future__ import annotations
@@ -22,65 +21,60 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks.report import write_report
 
 ROOT = Path(__file__).parents[2]
-CALLS, EPISODE, BATCH = "simulators/calls.py", "simulators/episode.py", "simulators/batch/failures.py"
+RULES = "costgym/simulators/rules"
 DEFECTS: tuple[tuple[str, str, str, str], ...] = (
-    ("queued calls do not wait for their tool", EPISODE, "blocked = most and (", "blocked = False and ("),
-    ("warm instances never cool", EPISODE, "now - idle[-1] <= profile.keep_alive_s", "True"),
-    ("the rate window is too short", CALLS, "window[0] <= now - profile.window_s", "window[0] <= now - 0.9 * profile.window_s"),
-    ("cut-off calls are billed in full", CALLS, "now - call.ready_s if ran", "spec.latency_s if ran"),
-    ("running calls are not reserved", EPISODE,
-     "return ledger.price + self._reserved, limit", "return ledger.price, limit"),
-    ("persistence pulls the wrong way", "simulators/failures/model.py",
-     "chance + pull * (1.0 - chance) if", "chance - pull * chance if"),
-    ("outages begin late", "simulators/failures/model.py", "return begin <= at_s < end", "return begin + 0.05 <= at_s < end"),
-    ("thinking forgets the first token", "simulators/world.py", "self.ttft_s + usage.output_tokens", "usage.output_tokens"),
-    ("the batch's outages are 0.01 % longer", BATCH,
-     "kept.begin - rules.burst_lasts_s", "kept.begin - 1.0001 * rules.burst_lasts_s"),
-    ("verification accepts everything", "experiments/play/trajectories/verify.py", "    def check(self,",
-     "    def check(self, *_):\n        return '', None\n\n    def unused(self,"),
+    ("queued calls do not wait for their tool", f"{RULES}/gateway.py", ">= spec.concurrency", "> spec.concurrency"),
+    ("warm instances cool too soon", f"{RULES}/calls.py", "<= keep_alive_s", "<= 0.5 * keep_alive_s"),
+    ("the rate window is too short", f"{RULES}/gateway.py", "now - spec.window_s", "now - 0.9 * spec.window_s"),
+    ("cut-off calls are billed in full", f"{RULES}/calls.py", "now - ready if ran", "spec.latency_s if ran"),
+    ("a refused connection takes a second", f"{RULES}/calls.py", "CONNECTION_REFUSED_S = 0.05", "CONNECTION_REFUSED_S = 1.0"),
+    ("persistence pulls the wrong way", f"{RULES}/failures.py", "pull * (1.0 - chance) if", "-pull * chance if"),
+    ("outages are longer", f"{RULES}/failures.py", "begin - lasts_s", "begin - 1.1 * lasts_s"),
+    ("wrong arguments are never without data", f"{RULES}/calls.py", "u_content < 0.5", "u_content < 1.5"),
+    ("a budget admits one call too many", f"{RULES}/gateway.py", "layout.in_flight(e) + 1 >", "layout.in_flight(e) >"),
+    ("effects settle at once", f"{RULES}/writes.py", "now + effect.settles_s", "now"),
+    ("a duplicate is clean", f"{RULES}/writes.py", "entity) > 0", "entity) > 1"),
+    ("facts in memory never die", f"{RULES}/sessions.py", "found_s <= layout", "found_s <= 1e9 + layout"),
 )  # fmt: skip
-SEARCH = """
-import sys
-from costgym.experiments.lab.selftest.run import run
-for finding in run(60 * float(sys.argv[1]), int(sys.argv[2]), most=1).findings:
-    print(f"{finding.oracle}: {finding.problem}")
-"""
+TESTS = [f"tests/simulators/{name}" for name in ("test_world.py", "test_failures.py", "test_episode.py", "writes", "sessions")]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=1.0)
-    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", type=int, nargs="*", help="numbers of the defects, from 1; all by default")
     parser.add_argument("--json", type=Path)
-    given = parser.parse_args()
+    options = parser.parse_args()
     rows = list[dict[str, Any]]()
-    chosen = [DEFECTS[number - 1] for number in given.only] if given.only else list(DEFECTS)
+    chosen = [DEFECTS[number - 1] for number in options.only] if options.only else list(DEFECTS)
     for _, file, right, _ in chosen:
         if right not in (ROOT / file).read_text(encoding="utf-8"):
             raise SystemExit(f"{file} no longer holds {right!r}")
     for name, file, right, wrong in chosen:
         with tempfile.TemporaryDirectory() as folder:
-            copy = Path(folder) / "costgym"
-            # what Numba has compiled is kept, unless the defect is in it
-            left_out = shutil.ignore_patterns("__pycache__") if file == BATCH else None
-            shutil.copytree(ROOT / "costgym", copy, symlinks=False, ignore=left_out)
+            copy = Path(folder)
+            for part in ("costgym", "tests"):
+                shutil.copytree(ROOT / part, copy / part, ignore=shutil.ignore_patterns("__pycache__"))
+            for part in ("conftest.py", "pyproject.toml"):
+                shutil.copy(ROOT / part, copy)
             text = (copy / file).read_text(encoding="utf-8")
             (copy / file).write_text(text.replace(right, wrong), encoding="utf-8")
-            command = [sys.executable, "-c", SEARCH, str(given.minutes), str(given.seed)]
-            environment = {**os.environ, "PYTHONPATH": folder}
+            flags = ["-x", "-q", "-p", "no:cacheprovider", "-m", "not slow and not native"]
             begin = time.monotonic()
-            done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment, check=False)
+            done = subprocess.run(
+                [sys.executable, "-m", "pytest", *flags, *TESTS],
+                capture_output=True, text=True, cwd=folder, env={**os.environ, "PYTHONPATH": folder}, check=False,
+            )  # fmt: skip
             seconds = time.monotonic() - begin
-        first = done.stdout.strip().split("\n")[0]
-        rows.append({"defect": name, "file": file, "found": bool(first), "seconds": round(seconds, 1), "finding": first[:200]})
-        print(
-            f"{name:42s} {'found' if first else 'NOT FOUND':10s}{seconds:5.0f} s  {first[:90]}{done.stderr[-200:]}", flush=True
-        )
+        failed = [
+            line.removeprefix("FAILED ").split(" - ")[0] for line in done.stdout.splitlines() if line.startswith("FAILED ")
+        ]
+        test = failed[0] if failed else ""
+        rows.append({"defect": name, "file": file, "found": bool(test), "seconds": round(seconds, 1), "test": test})
+        print(f"{name:42s} {'found' if test else 'NOT FOUND':10s}{seconds:5.0f} s  {test}", flush=True)
     found = sum(row["found"] for row in rows)
     print(f"{found} of {len(rows)} found")
-    if given.json is not None:
-        write_report({"minutes": given.minutes, "seed": given.seed, "found": found, "defects": rows}, given.json)
+    if options.json is not None:
+        write_report({"found": found, "defects": rows}, options.json)
     raise SystemExit(0 if found == len(rows) else 1)
 
 

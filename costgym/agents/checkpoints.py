@@ -86,7 +86,7 @@ def load_weights(checkpoint: Path, weights: Mapping[str, Any]) -> None:
 
 def read_state(checkpoint: Path) -> dict[str, Any]:
     """Read `step` and the other numbers of a checkpoint."""
-    state: Any = read_json(checkpoint / STATE, follow=True)
+    state: Any = read_json(checkpoint / STATE)
     if not isinstance(state, dict) or not isinstance(state.get("step"), int):
         raise DataError(checkpoint / STATE, "expected a table with the number of steps")
     return state
@@ -95,7 +95,7 @@ def read_state(checkpoint: Path) -> dict[str, Any]:
 def read_tensors(path: Path) -> dict[str, Any]:
     torch_files = require("safetensors.torch", "train")
     try:
-        open_plain(path).close()  # its header bounds nothing but what is in the file
+        open_plain(path, follow=False).close()  # its header bounds nothing but what is in the file
         tensors: dict[str, Any] = torch_files.load_file(path)
     except Exception as error:
         raise DataError(

@@ -87,8 +87,8 @@ class WorldOptions(Settings):
 
         known = parameters_of(env_id)
         made: dict[str, Any] = {"split": self.split, "budget": self.budget}
-        given = {name: getattr(self, name) for name in WORLD_CHOICES}
-        made |= {name: value for name, value in given.items() if value is not None}
+        chosen = {name: getattr(self, name) for name in WORLD_CHOICES}
+        made |= {name: value for name, value in chosen.items() if value is not None}
         if named := "scenario" in known and (self.scenario or known["scenario"]):
             scenario = load_scenario(named, self.data)
             made = {**made, "scenario": priced_for(scenario, model, prices)}

@@ -114,12 +114,19 @@ class Candidate:
     degraded_edge: float = _derived()
 
     def __post_init__(self) -> None:
-        for name in OF_PROFILE:
-            object.__setattr__(self, name, getattr(self.profile, name))
-        alive, degraded = state_chances(self.profile.reliability, self.slip)
+        # line by line: tasks that are met for the first time make many candidates
+        profile, write = self.profile, object.__setattr__
+        write(self, "timeout_s", profile.timeout_s)
+        write(self, "cold_start_s", profile.cold_start_s)
+        write(self, "keep_alive_s", profile.keep_alive_s)
+        write(self, "window_s", profile.window_s)
+        write(self, "rate_limit", profile.rate_limit)
+        write(self, "concurrency", profile.concurrency)
+        write(self, "quota", profile.quota)
         # edges instead of chances: one uniform picks the state by two comparisons
-        object.__setattr__(self, "alive_edge", alive)
-        object.__setattr__(self, "degraded_edge", alive + degraded)
+        alive, degraded = state_chances(profile.reliability, self.slip)
+        write(self, "alive_edge", alive)
+        write(self, "degraded_edge", alive + degraded)
 
     @property
     def role(self) -> int:

@@ -3,6 +3,7 @@
 import inspect
 from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -187,25 +188,21 @@ class Episode:
         call: Call = event.value
         call.timer = None
         calls.complete(self, self.rules, self, 0, call)
-        self._describe(call)
-        self._announce_end(call)
+        if self.store is not None and call.status is Status.OK:
+            # put into words what it has told of an effect
+            self.store.describe(call, self.candidates[call.slot], self.needs)
+        if self._next_end is not None:
+            self._announce_end(call)
 
     def _announce_end(self, call: Call) -> None:
-        if (waited_for := self._next_end) is not None and not self.over:
-            self._next_end = None
+        if not self.over:
+            waited_for, self._next_end, self._reacting = self._next_end, None, True
             waited_for.succeed(call)
-            self._reacting = True
 
     def _react(self) -> None:
         """Let processes that waited for a call's end do what they do then, before the agent goes on."""
-        if self._reacting:
-            self._reacting = False
-            layout.reach(self, self.rules, self, 0, self.now_s)
-
-    def _describe(self, call: Call) -> None:
-        """Put into words what a call has told of an effect."""
-        if self.store is not None and call.status is Status.OK:
-            self.store.describe(call, self.candidates[call.slot], self.needs)
+        self._reacting = False
+        layout.reach(self, self.rules, self, 0, self.now_s)
 
     def find_answer(self, call: Call, spec: Candidate) -> bool:
         """Return whether a working tool has an answer to a call's arguments; notes the need whose fact it brings."""
@@ -269,7 +266,8 @@ class Episode:
         self._alive()
         self.log.append(("wait",))
         news: Call | WorldEvent | None = actions.wait(self, self.rules, self, 0)
-        self._react()
+        if self._reacting:
+            self._react()
         return news
 
     @property
@@ -303,7 +301,8 @@ class Episode:
                     actions.run_out(self, self.rules, self, 0)
                 else:
                     self.clock.step()
-            self._react()
+            if self._reacting:
+                self._react()
         if call in self.unread:
             self.unread.remove(call)
         return call
@@ -356,6 +355,8 @@ class Episode:
     def take_down(self, *slots: int) -> None:
         """Begin an outage of candidates (of all, where none is named): calls that start in it fail."""
         self.down.update(slots or range(len(self.candidates)))
+        if not self.rules.burst_every_s:  # rules look for outages only where there may be some
+            self.rules = self.rules._replace(burst_every_s=inf)
 
     def bring_up(self, *slots: int) -> None:
         """End an outage that `take_down` began."""

@@ -1,7 +1,7 @@
 """What a language model's tokens cost as vendors charge them: classes of tokens, and the cache of prompts that they share.
 
 A prompt is a sequence of segments: functions, system message, messages. What an earlier request began with is read from the
-cache, at a lower price, if it is long enough and its time to live has not passed; the rest is computed anew, and some vendors
+cache, at a lower price, if it is long enough and its time to live has not passed; the rest is computed again, and some vendors
 charge extra for keeping it. The cache lives on the simulated clock, so a tool that takes six minutes costs the prefix.
 """
 

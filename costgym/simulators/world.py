@@ -1,6 +1,6 @@
 """The world in time: calls that wait, start cold, run, fail and cost, on a SimPy clock.
 
-The event-driven and the batched simulator both follow these rules:
+These rules hold. `rules` states each of them once, as a function that plays one episode and, compiled, many:
 
 1.  Time is float64 seconds from 0 at the start of an episode. What happens at the same time happens in the order of its
     causes.

@@ -141,7 +141,10 @@ class Ground:
     def _claims(self) -> dict[str, Any]:
         """What a manifest says that replay can check."""
         document = json.loads((self.packed / "manifest.json").read_text(encoding="utf-8"))
-        return {"run": {**document["run"], "model": ""}, **{name: document[name] for name in ("files", "rows", "format")}}
+        return {
+            "run": {**document["run"], "model": "", "version": ""},
+            **{name: document[name] for name in ("files", "rows", "format")},
+        }
 
     def _edits_of(self, place: Path) -> Iterator[tuple[str, bytes, bytes]]:
         return edits_of(place, random.Random(0))
@@ -162,7 +165,7 @@ class Ground:
             manifest = read_manifest(self.packed)[0]
             if place == self.packed and manifest is not None and differences(read_run_config(self.board), manifest.run):
                 return "refused"  # as `leaderboard --add` does
-            # names, contacts and the model are the entry's own words
+            # names, contacts, the model and the version (of the same worlds) are the entry's own words
             believed = name == "manifest.json" and self._claims() == self._honest
             return "read" if believed else f"passed: {name}: {difference(before, after)}"
         except CostGymError:

@@ -91,9 +91,9 @@ def test_a_rate_limit_admits_n_calls_in_a_sliding_window_and_says_when_to_come_b
 def test_refused_calls_do_not_fill_the_window():
     episode = play(tool("a", latency_s=0.5, rate_limit=1, window_s=10.0), gateway_s=1.0)
     episode.call(0)
-    for _ in range(9):
-        assert episode.submit(0).status is Status.RATE_LIMITED
     episode.advance(0.5)
+    for _ in range(9):
+        assert episode.submit(0).status is Status.RATE_LIMITED  # the last at 9 of the 10 seconds
     assert (episode.now_s, episode.call(0).status) == (10.0, Status.OK)
 
 

@@ -57,10 +57,10 @@ class Batch:
             self._turn.wait_for(lambda: self.closed or number in self._replies)
             if self.closed:
                 raise InterruptedError("the batch was closed")
-            found = self._replies.pop(number)
-        if isinstance(found, BaseException):
-            raise found
-        return found
+            reply = self._replies.pop(number)
+        if isinstance(reply, BaseException):
+            raise reply
+        return reply
 
     def leave(self, number: int) -> None:
         """Say that a seat asks for nothing more, so that the others do not wait for it."""
@@ -80,9 +80,9 @@ class Batch:
         if self.closed or not self._playing or self._asked.keys() | self._under_way != self._playing:
             return
         try:
-            found = self._worker.submit(self._speak).result()
-            self._replies |= found
-            self._under_way -= found.keys()
+            replies = self._worker.submit(self._speak).result()
+            self._replies |= replies
+            self._under_way -= replies.keys()
         # whatever fails here fails for every seat that waits: each of them raises it in its own thread
         except BaseException as error:
             self._replies |= dict.fromkeys(self._under_way | self._asked.keys(), error)
@@ -96,9 +96,9 @@ class Batch:
             self._talks.begin(number, *self._asked[number])
         self._under_way |= self._asked.keys()
         self._asked = {}
-        while not (found := self._talks.step()):
+        while not (replies := self._talks.step()):
             pass
-        return found
+        return replies
 
 
 class Member:

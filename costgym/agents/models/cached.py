@@ -106,10 +106,10 @@ def _call(call: FunctionCall) -> list[Any]:
     return [call.name, call.arguments, call.id, *([call.extra] if call.extra else [])]
 
 
-def _write(said: Reply) -> str:
-    message = said.message
-    document = {"content": message.content, "calls": [_call(call) for call in message.calls], "usage": said.usage.document()}
-    more = {"extra": message.extra, "outcome": said.outcome, "form": said.form, "notes": said.notes}
+def _write(reply: Reply) -> str:
+    message = reply.message
+    document = {"content": message.content, "calls": [_call(call) for call in message.calls], "usage": reply.usage.document()}
+    more = {"extra": message.extra, "outcome": reply.outcome, "form": reply.form, "notes": reply.notes}
     return json.dumps(document | {name: value for name, value in more.items() if value}, default=str)
 
 
@@ -145,6 +145,6 @@ class Measured:
     def complete(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str = ACT) -> Reply:
         """See `LanguageModel`."""
         begun_s = time.perf_counter()
-        said = self.model.complete(messages, functions, purpose)
+        reply = self.model.complete(messages, functions, purpose)
         seconds = round(time.perf_counter() - begun_s, 6)
-        return said._replace(usage=said.usage._replace(seconds=seconds))
+        return reply._replace(usage=reply.usage._replace(seconds=seconds))

@@ -104,8 +104,8 @@ def read_calls(text: str, lenient: bool = False, functions: Functions = (), know
     """
     text = without_thoughts(text[:MAX_TEXT])
     for read in _MARKED:
-        if (found := read(text, functions)) is not None:
-            return found
+        if (result := read(text, functions)) is not None:
+            return result
     if bare := _bare(text):
         return Read("", tuple(bare), "json")
     if python := _pythonic(text, functions):
@@ -184,14 +184,14 @@ def _tagged(text: str, functions: Functions) -> Read | None:
 
 
 def _in_a_tag(body: str, functions: Functions) -> tuple[str, list[FunctionCall]]:
-    if found := _xml_calls(body, functions):
-        return "xml", found
+    if calls := _xml_calls(body, functions):
+        return "xml", calls
     name, mark, _ = body.partition("<arg_key>")
     if mark or (body and re.fullmatch(r"[\w.:-]{1,200}", body)):
         pairs = {match["name"].strip(): match["value"] for match in _GLM_ARGUMENT.finditer(body)}
         return "glm", [_typed_call(name.strip(), pairs, functions)]
-    if not body.startswith(("{", "[{", "[ {", "[\n")) and (found := _pythonic(body, functions)):
-        return "pythonic", found
+    if not body.startswith(("{", "[{", "[ {", "[\n")) and (calls := _pythonic(body, functions)):
+        return "pythonic", calls
     return "text", _calls_in(body)
 
 
@@ -414,6 +414,6 @@ def _calls_of(document: Any, surely: bool) -> list[FunctionCall]:
         # models that know no form of calls well leave out the level of the arguments
         flat = {key: value for key, value in function.items() if key not in ("name", "type", "id")}
         if surely or name == FINISH or not flat or not flat.keys().isdisjoint(_ARGUMENTS):
-            given = [function[key] for key in _ARGUMENTS if key in function]
-            calls.append(FunctionCall(name, given[0] if given else flat))
+            arguments = [function[key] for key in _ARGUMENTS if key in function]
+            calls.append(FunctionCall(name, arguments[0] if arguments else flat))
     return calls

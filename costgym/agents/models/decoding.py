@@ -39,7 +39,7 @@ class Decoder:
 
     def step(self) -> dict[int, list[int]]:
         """Say one token more in every conversation under way, and take out those replies that are complete."""
-        done = {seat: said for seat, said in self._said.items() if said[-1] == self._end or len(said) >= self._most}
+        done = {seat: tokens for seat, tokens in self._said.items() if tokens[-1] == self._end or len(tokens) >= self._most}
         for seat in done:
             del self._said[seat]
         if done or not self._said:
@@ -52,10 +52,10 @@ class Decoder:
             del self._read[seat][width:]
         spoken = [[self._said[seat][-1] if seat in self._said else self._end] for seat in seats]
         positions = self._torch.tensor([[len(self._read[seat])] for seat in seats], device=self._model.device)
-        found = dict(zip(seats, self._next(spoken, positions), strict=True))
-        for seat, said in self._said.items():
-            self._read[seat].append(said[-1])
-            said.append(found[seat])
+        following = dict(zip(seats, self._next(spoken, positions), strict=True))
+        for seat, tokens in self._said.items():
+            self._read[seat].append(tokens[-1])
+            tokens.append(following[seat])
         return {}
 
     def _make_dense(self) -> int:
@@ -91,8 +91,8 @@ class Decoder:
 
 
 def _likeliest(logits: Any) -> list[int]:
-    found: list[int] = logits.argmax(-1).tolist()
-    return found
+    tokens: list[int] = logits.argmax(-1).tolist()
+    return tokens
 
 
 class _Rows(Cache):  # type: ignore[misc]

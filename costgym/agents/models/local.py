@@ -97,12 +97,12 @@ class LocalModel:
         longest = int(getattr(self._model.config, "max_position_embeddings", 0) or 1 << 30)
         return tokens if len(tokens) + self.max_tokens <= longest else None
 
-    def _reply(self, prompt: Sequence[int], said: Sequence[int]) -> Reply:
-        content, calls, form = read_calls(str(self._tokenizer.decode(said, skip_special_tokens=True)), lenient=True)
-        whole = len(said) < self.max_tokens or said[-1] == self._tokenizer.eos_token_id
+    def _reply(self, prompt: Sequence[int], tokens: Sequence[int]) -> Reply:
+        content, calls, form = read_calls(str(self._tokenizer.decode(tokens, skip_special_tokens=True)), lenient=True)
+        whole = len(tokens) < self.max_tokens or tokens[-1] == self._tokenizer.eos_token_id
         if not whole and calls and not calls[-1].name:
             calls = calls[:-1]  # cut off by the limit, which the outcome says; the model did not get it wrong
-        return Reply(Message(ASSISTANT, content, calls), Usage(len(prompt), len(said)), "" if whole else TRUNCATED, form)
+        return Reply(Message(ASSISTANT, content, calls), Usage(len(prompt), len(tokens)), "" if whole else TRUNCATED, form)
 
     def _generate(self, prompt: Sequence[int]) -> list[int]:
         torch, end = self._torch, self._tokenizer.eos_token_id
@@ -149,20 +149,20 @@ class _SideBySide:
             self._decoder.begin(seat, prompt)
 
     def step(self) -> dict[int, Reply]:
-        found = {seat: self._model._reply(self._prompts.pop(seat), said) for seat, said in self._decoder.step().items()}
-        found |= dict.fromkeys(self._refused, _TOO_LONG)
+        replies = {seat: self._model._reply(self._prompts.pop(seat), tokens) for seat, tokens in self._decoder.step().items()}
+        replies |= dict.fromkeys(self._refused, _TOO_LONG)
         self._refused = []
-        return found
+        return replies
 
 
-def _check(place: Path, wanted: str) -> None:
-    file = place / "model.safetensors" if place.is_dir() else place
+def _check(path: Path, wanted: str) -> None:
+    file = path / "model.safetensors" if path.is_dir() else path
     if not file.is_file():
-        raise ConfigError("sha256", f"expected a GGUF file or a folder with model.safetensors, got {place}")
+        raise ConfigError("sha256", f"expected a GGUF file or a folder with model.safetensors, got {path}")
     with file.open("rb") as weights:
-        found = hashlib.file_digest(weights, "sha256").hexdigest()
-    if found != wanted.lower():
-        raise ConfigError(f"model {place}", f"expected the SHA-256 {wanted}, got {found}; it is another model")
+        digest = hashlib.file_digest(weights, "sha256").hexdigest()
+    if digest != wanted.lower():
+        raise ConfigError(f"model {path}", f"expected the SHA-256 {wanted}, got {digest}; it is another model")
 
 
 @lru_cache(maxsize=1)
@@ -171,16 +171,16 @@ def _load(name: str, adapter: str | None, dtype: Dtype | None) -> tuple[Any, Any
     transformers = require("transformers", "llm")
     options: dict[str, Any] = {"trust_remote_code": False}
     weights: dict[str, Any] = {} if dtype is None else {"dtype": dtype}
-    place = name
+    folder = name
     if name.endswith(".gguf"):
         require("gguf", "models")
-        place, options["gguf_file"] = str(Path(name).parent), Path(name).name
+        folder, options["gguf_file"] = str(Path(name).parent), Path(name).name
         # with kernels from the hub, which are code, it would compute on packed weights, and to other figures
         if hasattr(transformers, "GgufConfig"):
             weights["quantization_config"] = transformers.GgufConfig(dequantize=True)
     try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(place, **options)
-        model = transformers.AutoModelForCausalLM.from_pretrained(place, **options, **weights, use_safetensors=True)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **options)
+        model = transformers.AutoModelForCausalLM.from_pretrained(folder, **options, **weights, use_safetensors=True)
     # a GGUF file that is cut off, or of another kind, raises whatever its reader meets
     except (OSError, ValueError, LookupError, struct.error) as error:
         raise ConfigError(f"model {name}", f"cannot be loaded: {str(error)[:300]}") from error

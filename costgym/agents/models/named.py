@@ -159,8 +159,8 @@ def make_real_model(name: ModelName) -> LanguageModel:
     folder = os.environ.get(CACHE_VARIABLE)
     if not folder:
         return model
-    place = server_url() if name.kind == "openai" else str(Path(name.model).resolve())
-    return Cached(model, Path(folder) / "replies.sqlite", f"{name.kind} {place} {sorted(name.settings.items())}")
+    location = server_url() if name.kind == "openai" else str(Path(name.model).resolve())
+    return Cached(model, Path(folder) / "replies.sqlite", f"{name.kind} {location} {sorted(name.settings.items())}")
 
 
 def many_at_once(name: str) -> ManyAtOnce:

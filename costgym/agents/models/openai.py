@@ -305,14 +305,16 @@ class OpenAIModel:
         if isinstance(value, str):
             return self._mask(value)
         if isinstance(value, list):
-            return [self._masked(each) for each in value]
-        return {self._mask(name): self._masked(each) for name, each in value.items()} if isinstance(value, dict) else value
+            return [self._masked(element) for element in value]
+        return (
+            {self._mask(name): self._masked(element) for name, element in value.items()} if isinstance(value, dict) else value
+        )
 
     def _mask(self, text: str) -> str:
         """Return a text without the key, should the server repeat it: what a model says is recorded and published."""
         written = {self._key, json.dumps(self._key)[1:-1], self._key.replace("/", "\\/")} - {""}
-        for each in sorted(written, key=len, reverse=True):
-            text = text.replace(each, "***")
+        for form in sorted(written, key=len, reverse=True):
+            text = text.replace(form, "***")
         return text
 
     def _hide(self, text: str) -> str:

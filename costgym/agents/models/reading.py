@@ -113,9 +113,9 @@ class Reader:
 
     def facts_in_history(self, messages: Sequence[Message]) -> frozenset[int]:
         """Return the facts that results in a conversation show; the request itself shows none."""
-        told = [message for message in messages if message.role == USER][1:]
+        answers = [message for message in messages if message.role == USER][1:]
         shown = [message for message in messages if message.role == TOOL]
-        return frozenset[int]().union(*(_facts_in(self._known, message.content) for message in (*told, *shown)))
+        return frozenset[int]().union(*(_facts_in(self._known, message.content) for message in (*answers, *shown)))
 
     def read(self, messages: Sequence[Message], functions: Sequence[Function]) -> Context:
         changed = self._changed(messages)
@@ -142,12 +142,12 @@ class Reader:
             described=bool(names) and f"\n{prompts.DESCRIPTIONS}\n" in messages[0].content,
             search=search,
         )
-        found = self._attempts(messages, context)
+        facts = self._attempts(messages, context)
         if messages and messages[-1].role == TOOL and messages[-1].name == context.last_failed:
             context.doubt = self._doubted(messages[-1])
         for need in range(count):
             fact = need + count if need in changed else need
-            (context.known if fact in found else context.open).append(need)
+            (context.known if fact in facts else context.open).append(need)
         if search is not None:
             for message in messages:
                 if message.role == TOOL and message.name == SEARCH:
@@ -157,12 +157,12 @@ class Reader:
     def _offer(self, functions: Sequence[Function]) -> tuple[dict[str, None], Function | None, Function | None]:
         """Return the tools shown, the function that registers and the one that searches; they rarely change between replies."""
         if functions != self._functions:
-            given = list(functions)
-            names, tools = [function.name for function in given], self.tools
+            offered = list(functions)
+            names, tools = [function.name for function in offered], self.tools
             shown = {name: None for name in names if name in tools or self._found(name)}
-            register = given[names.index(REGISTER)] if REGISTER in names else None
-            search = given[names.index(SEARCH)] if SEARCH in names else None
-            self._functions, self._offered = given, (shown, register, search)
+            register = offered[names.index(REGISTER)] if REGISTER in names else None
+            search = offered[names.index(SEARCH)] if SEARCH in names else None
+            self._functions, self._offered = offered, (shown, register, search)
         return self._offered
 
     def _attempts(self, messages: Sequence[Message], context: Context) -> set[int]:
@@ -174,14 +174,14 @@ class Reader:
                 new = [name for name in context.shown if f'"{name}"' in last.content]
                 context.registered = new[0] if len(new) == 1 else ""
         # One pass over the messages, because this is the hottest loop of a simulated episode: it runs for every reply.
-        found: set[int] = set()
+        facts: set[int] = set()
         seen: set[int] = set()  # in results of tools
         used, failed, last_failed = context.used, context.failed, ""
         known, failures, requests = self._known, 0, 0
         for message in messages:
             if message.role == TOOL:
                 shows, name = _facts_in(known, message.content), message.name
-                found |= shows
+                facts |= shows
                 if name not in _NO_TOOLS:
                     used[name] = None
                     if shows <= seen:
@@ -194,11 +194,11 @@ class Reader:
             elif message.role == USER:
                 requests += 1
                 if requests > 1:  # the request itself shows nothing
-                    found |= _facts_in(known, message.content)
+                    facts |= _facts_in(known, message.content)
                 if message.content.startswith(prompts.TRIED):
                     failed.update([tool for tool in self.tools if f'"{tool}"' in message.content])
         context.last_failed, context.failures = last_failed, failures
-        return found
+        return facts
 
     def _doubted(self, message: Message) -> str:
         """The tool of a result, if it writes and the result leaves open whether it took effect."""

@@ -82,6 +82,8 @@ def _read_text(
 ) -> tuple[Read, tuple[str, ...]]:
     """The text and calls of a reply without calls in the API's field, as the setting reads them, and the form of a call that is
     there and is not read."""
+    if form == "auto" and not functions:  # a plan or a vote may look like calls
+        return Read(content), ()
     full = read_calls(content, True, functions, known_only=form == "auto")
     if not full.calls and not full.content:
         # servers that cut thoughts off may take a call that the model did not close its thoughts before for a part of them

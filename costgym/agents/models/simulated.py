@@ -192,9 +192,9 @@ class Simulated:
             if fresh:
                 return self._call(context, need, self._choose(context, fresh))
         if context.search is not None and context.fruitless < MAX_FRUITLESS and self._chance(rates.search):
-            asked = self._search(context, context.search, next((n for n in wanted if context.ready(n)), wanted[0]))
-            if asked is not None:
-                return asked
+            search = self._search(context, context.search, next((n for n in wanted if context.ready(n)), wanted[0]))
+            if search is not None:
+                return search
         if self._chance(rates.grope):
             return self._wrong(context, wanted[0])
         return self._stop(context)
@@ -297,10 +297,10 @@ class Simulated:
         return "I have what I need.", FunctionCall(FINISH.name, {"answer": self._answer(context)})
 
     def _answer(self, context: Context) -> str:
-        told = [need for need in context.known if not self._chance(self.rates.forget)]
-        if not told:
+        facts = [need for need in context.known if not self._chance(self.rates.forget)]
+        if not facts:
             return "The functions did not show what was asked for."
-        return " ".join(f"{self._reader.wish(need)}: {self._written(need, context)}." for need in told)
+        return " ".join(f"{self._reader.wish(need)}: {self._written(need, context)}." for need in facts)
 
     def _written(self, need: int, context: Context) -> str:
         """A fact as this model writes it in this episode; a form of its own for each fact, by a stream of its own."""

@@ -59,7 +59,7 @@ def calibrate(
         raise ConfigError("--out", f"expected a name ending in .yaml, got {out}")
     if page is not None and page.suffix not in (".html", ".htm"):
         raise ConfigError("--page", f"expected a name ending in .html, got {page}")
-    found = fit(
+    fitted = fit(
         log,
         name or out.stem,
         reading.least_calls,
@@ -71,24 +71,24 @@ def calibrate(
         tasks=tasks,
         hours=_pair("--hours", reading.hours, "22,6"),
     )
-    found.write(out)
-    save_json(json_file, found.report)
+    fitted.write(out)
+    save_json(json_file, fitted.report)
     if page is not None:
         from costgym.experiments.pages.world_pages import calibration_page
         from costgym.simulators.files import write_atomically
 
-        write_atomically(page, calibration_page(found))
+        write_atomically(page, calibration_page(fitted))
     if prints(quiet, json_file):
-        _print(found.report)
+        _print(fitted.report)
         typer.echo(f"scenario: {out}")
         if page is not None:
             typer.echo(f"page: {page}")
 
 
-def _pair(name: str, given: tuple[Any, ...] | None, example: str) -> tuple[Any, Any] | None:
-    if given is not None and len(given) != 2:
-        raise ConfigError(name, f"expected two numbers such as {example}, got {len(given)}")
-    return None if given is None else (given[0], given[1])
+def _pair(name: str, values: tuple[Any, ...] | None, example: str) -> tuple[Any, Any] | None:
+    if values is not None and len(values) != 2:
+        raise ConfigError(name, f"expected two numbers such as {example}, got {len(values)}")
+    return None if values is None else (values[0], values[1])
 
 
 def print_reading(records: dict[str, Any]) -> None:
@@ -112,7 +112,7 @@ def _print(report: dict[str, Any]) -> None:
             "-" if latency is None else "table" if latency["spread"] is None else f"{latency['spread']:.2f}",
             "-" if price is None else f"{price['fee']:.3g}",
             f"{row['success']:.1%}",
-            "{:.0%} to {:.0%}".format(*row["success_ci95"]),
+            "{:.0%}–{:.0%}".format(*row["success_ci95"]),
             "-" if judged is None else f"{judged['success']['world']:.1%}",
             "-" if unseen is None else f"{unseen['success']:.1%}",
             "-" if unseen is None else f"{unseen['success_predicted']:.1%}",
@@ -121,14 +121,14 @@ def _print(report: dict[str, Any]) -> None:
     print_table(columns, rows, ("tool",))
     if (hours := report["hours"]) is not None:
         typer.echo(f"{report['calls']} calls from {hours['from']}:00 to {hours['to']}:00, {hours['share']:.1%} of the log")
-    found = report["unseen"]
+    unseen = report["unseen"]
     judged = [figure["within"] for row in report["tools"].values() for figure in row.get("reproduced", {}).values()]
     if judged:
         typer.echo(f"the written world, simulated: {sum(judged)} of {len(judged)} figures within the log's 95 % intervals")
-    if "outcome_log_likelihood" in found:
-        likely = found["outcome_log_likelihood"]
+    if "outcome_log_likelihood" in unseen:
+        likely = unseen["outcome_log_likelihood"]
         typer.echo(
-            f"{found['calls']} unseen calls: {found['figures_as_predicted']} of {found['figures']} figures as predicted; "
+            f"{unseen['calls']} unseen calls: {unseen['figures_as_predicted']} of {unseen['figures']} figures as predicted; "
             f"log-likelihood {likely['chain']:.3f} a call (independent failures: {likely['independent']:.3f})"
         )
     if (shared := report["outages"]) is not None:

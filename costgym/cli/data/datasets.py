@@ -29,10 +29,10 @@ def list_found(
     from costgym.experiments.play.export.datasets import check_dataset, list_datasets
 
     rows = []
-    for found in list_datasets(folder):
-        row = {name: str(value) for name, value in asdict(found).items()}
+    for dataset in list_datasets(folder):
+        row = {name: str(value) for name, value in asdict(dataset).items()}
         if check:
-            problems = check_dataset(found.path, data)
+            problems = check_dataset(dataset.path, data)
             row["holds"] = "yes" if not problems else problems[0]
         rows.append(row)
     if rows:
@@ -61,7 +61,7 @@ def names(
 @datasets.command()
 def build(
     dataset: Annotated[list[str], argument("Names, from `costgym datasets names`.")],
-    place: WorkerOptions,
+    workers: WorkerOptions,
     root: Annotated[Path | None, option("Folder of datasets; Minari's by default.", "DIR")] = None,
     episodes: Annotated[Count | None, option("Only this many, for a trial.")] = None,
     seed: Seed = 0,
@@ -79,14 +79,14 @@ def build(
     for name in dataset:
         recipe_of(name)  # refuses a wrong name before the first dataset is built
     rows = []
-    with place.open() as engine:
+    with workers.open() as engine:
         for name in dataset:
             with Progress(name, quiet) as progress:
 
-                def told(_: str, done: int, total: int, bar: Progress = progress) -> None:
+                def report(_: str, done: int, total: int, bar: Progress = progress) -> None:
                     bar.update(done, total)
 
-                make_dataset(name, root, episodes, seed, engine, told)
+                make_dataset(name, root, episodes, seed, engine, report)
             figures = summarise(name, root).items()
             rows.append({key: f"{value:.3f}" if isinstance(value, float) else str(value) for key, value in figures})
     if prints(quiet, json_file):

@@ -36,16 +36,16 @@ def experience(
 
     world = load_scenario(scenario or "marketplace", data)
     settings = ExperienceSettings() if experience is None else ExperienceSettings.parse(experience)
-    place = Local(jobs or default_jobs())
+    engine = Local(jobs or default_jobs())
     with Progress("exploring", quiet) as progress:
         if fresh:
-            text = collect_experience(world, settings, place, progress=progress.update).to_jsonl()
+            text = collect_experience(world, settings, engine, progress=progress.update).to_jsonl()
         else:
-            text = past_uses(world, settings, place, progress.update)
+            text = past_uses(world, settings, engine, progress.update)
     write_experience(out, text)
     if not quiet:
-        found = describe_experience(text)
+        described = describe_experience(text)
         typer.echo(
-            f"{found['uses']:,} uses in {found['queries']:,} queries, {found['uses_per_tool']:.1f} for each of "
-            f"{found['tools']:,} tools; digest {found['digest']}"
+            f"{described['uses']:,} uses in {described['queries']:,} queries, {described['uses_per_tool']:.1f} for each of "
+            f"{described['tools']:,} tools; digest {described['digest']}"
         )

@@ -17,7 +17,7 @@ def collect(
     agent: Annotated[str, option("Agent that plays, from `costgym agents`.")],
     out: Annotated[Path, option("Folder of the collection; the same folder continues it.", "DIR")],
     language: ModelOptions,
-    place: WorkerOptions,
+    workers: WorkerOptions,
     env: EnvName = None,
     world: WorldOptions = WorldOptions(split="train"),  # noqa: B008, it is frozen
     episodes: Annotated[Count, option("Number of episodes.")] = 100,
@@ -34,7 +34,7 @@ def collect(
 
     language.keep_replies()
     with (
-        place.open(language.model, language.batch, language.concurrency) as engine,
+        workers.open(language.model, language.batch, language.concurrency) as engine,
         Progress(f"recording {agent}", quiet) as progress,
     ):
         player, played = make_player(agent, env, world, seed, language.model, language.prices, at_hand=batch_of(engine))
@@ -75,7 +75,7 @@ def export(
 
 def verify(
     path: Annotated[Path, argument("A trajectory file, or the folder of a collection, a run or a submission.")],
-    place: WorkerOptions,
+    workers: WorkerOptions,
     data: Data = None,
     quiet: Quiet = False,
 ) -> None:
@@ -86,7 +86,7 @@ def verify(
     from costgym.experiments.board.verify import verify as replay_all
     from costgym.experiments.play.metric_registry import plain
 
-    with place.open() as engine:
+    with workers.open() as engine:
         verdict = replay_all(path, data, engine=engine)
     for problem in verdict.problems[:20]:
         typer.echo(plain(problem), err=True)

@@ -54,30 +54,34 @@ def twin(
         rows = fitting.held_out(path, data)
         columns = ("figure", "recorded", "predicted", "low", "high", "hit")
         print_table(columns, [[_cell(row[name]) for name in columns] for row in rows], ("figure",))
-    found = fitting.fit(fitting.read_evidence(path, data))
+    rates = fitting.fit(fitting.read_evidence(path, data))
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    document = found.document()
+    document = rates.document()
     document["fit"]["episodes_sha256"] = digest
     write_atomically(out, yaml.safe_dump(document, sort_keys=False, width=120))
     if not hold_out:
         cells = [
             [name, *map(_cell, (rate.value, rate.low, rate.high)), str(rate.opportunities)]
-            for name, rate in found.rates.items()
+            for name, rate in rates.rates.items()
         ]
         print_table(("rate", "value", "low", "high", "opportunities"), cells, ("rate",))
-    typer.echo(f"Kept at their defaults: {', '.join(found.kept)}. {out} says why.")
+    typer.echo(f"Kept at their defaults: {', '.join(rates.kept)}. {out} says why.")
     if not predict:
         return
     world = replace(header, settings={**header.settings, **({} if split is None else {"split": split})})
     made: list[dict[str, Any]] = []
     for agent in predict:
-        for limits in [header.settings["budget"]] if budgets is None else [each.as_dict() for each in Budget.parse(budgets)]:
+        for limits in (
+            [header.settings["budget"]] if budgets is None else [budget.as_dict() for budget in Budget.parse(budgets)]
+        ):
             for preset in failures or (None,):
-                figures = fitting.predict(found, world, agent, limits, preset, range(count), seed)
+                figures = fitting.predict(rates, world, agent, limits, preset, range(count), seed)
                 made.append({
                     "agent": agent, "budget": limits, "failures": preset, "split": world.settings["split"],
                     "episodes": count, "seed": seed,
-                    "figures": {name: dict(zip(("value", "low", "high"), told, strict=True)) for name, told in figures.items()},
+                    "figures": {
+                        name: dict(zip(("value", "low", "high"), values, strict=True)) for name, values in figures.items()
+                    },
                 })  # fmt: skip
     text = json_text({"format": "costgym.predictions/1", "fitted_to_sha256": digest, "interval": fitting.LEVEL, "runs": made})
     write_atomically(predictions, text)

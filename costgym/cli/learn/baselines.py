@@ -13,7 +13,7 @@ from costgym.simulators.bounds import Count, option
 
 def baselines(
     settings: BaselineSettings,
-    place: ManyWorkerOptions,
+    workers: ManyWorkerOptions,
     out: Annotated[Path, option("Folder of the runs and the page; the same folder continues them.", "DIR")] = Path("baselines"),
     methods: Annotated[tuple[str, ...] | None, option("Methods; all by default.", "A,B,...")] = None,
     envs: Annotated[tuple[str, ...] | None, option("Environments; costgym/Marketplace-v0 by default.", "ID,...")] = None,
@@ -40,17 +40,17 @@ def baselines(
 
     chosen, worlds = methods or list(METHODS), envs or (NUMERIC,)
     texts = {"methods": methods, "envs": envs, "levels": levels}
-    given = {**{name: ",".join(names) for name, names in texts.items() if names}, "seeds": seeds, **settings.given}
-    asked = [
-        f"--{name.replace('_', '-')} {f'{value:g}' if isinstance(value, float) else value}" for name, value in given.items()
+    written = {**{name: ",".join(names) for name, names in texts.items() if names}, "seeds": seeds, **settings.given}
+    options = [
+        f"--{name.replace('_', '-')} {f'{value:g}' if isinstance(value, float) else value}" for name, value in written.items()
     ]
-    with place.open() as engine, Progress("baselines", quiet) as progress:
+    with workers.open() as engine, Progress("baselines", quiet) as progress:
         records = run(out, settings, chosen, worlds, levels, seeds, engine, progress.update, progress.say)
     machine = f"{platform.machine()}, Python {platform.python_version()}, {os.cpu_count()} processors"
-    command = " ".join(["costgym baselines", *asked])
+    command = " ".join(["costgym baselines", *options])
     page = write(out, records, command, datetime.date.today().isoformat(), machine, left_out(chosen, worlds))
-    found = rows(records)
-    save_json(json_file, found)
+    report_rows = rows(records)
+    save_json(json_file, report_rows)
     if prints(quiet, json_file):
-        typer.echo(table(found))
+        typer.echo(table(report_rows))
         typer.echo(f"page: {page.resolve()}")

@@ -1,12 +1,14 @@
 """`costgym reproduce`: reproduces a paper's table."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from costgym.cli.options import JsonFile, Quiet
-from costgym.cli.output import Progress, console, prints, save_json
+from costgym.cli.output import Progress, console, print_table, prints, save_json
+from costgym.experiments.papers.paper import Paper, Tables
 from costgym.experiments.play.options import Data, Seed
 from costgym.simulators.bounds import argument, option
 
@@ -29,7 +31,6 @@ def reproduce(
     from costgym.experiments.papers.page import write_page
     from costgym.experiments.papers.reproduce import find_paper
     from costgym.experiments.papers.reproduce import reproduce as compute
-    from costgym.experiments.papers.tables import print_reproduction
     from costgym.experiments.play.execution.engine import default_jobs
 
     paper = find_paper(name)
@@ -37,9 +38,40 @@ def reproduce(
         tables = compute(name, seed, episodes, jobs or default_jobs(), data, out, progress.update, steps)
     save_json(json_file, tables)
     if prints(quiet, json_file):
-        print_reproduction(paper, tables, console())
+        print_reproduction(paper, tables)
     if out is not None:
         count = ("" if episodes is None else f" --episodes {episodes}") + ("" if steps is None else f" --steps {steps}")
         page = write_page(paper, tables, out, f"costgym reproduce {name}{count} --seed {seed}")
         if prints(quiet, json_file):
             typer.echo(f"page: {page.resolve()}")
+
+
+def print_reproduction(paper: Paper, rows_by_table: Tables) -> None:
+    """Print the paper's table, our table with 95 % intervals, and whether each effect follows. A table has one protocol and one
+    kind of tasks."""
+    from costgym.experiments.board.rows import is_simulated
+    from costgym.experiments.papers.tables import EFFECT_HEADINGS, GROUPS, effect_lines, notes, split, tables, verdict
+
+    def say(text: str) -> None:
+        screen.print(text, style="dim", highlight=False)
+
+    screen = console()
+    for title, headings, lines in tables(paper, rows_by_table):
+        for part in split(title, headings, lines):
+            _print_part(*part, left=(*GROUPS, "agent"))
+        rows = rows_by_table[title.rpartition(" ")[2]]
+        for source in dict.fromkeys(row["source"] for row in rows if "source" in row):
+            say(f"source: {source}")
+        if any(is_simulated(row) for row in rows):
+            say("ours: simulated model; compare effects, not absolute values")
+    effects = rows_by_table["effects"]
+    for part in split(f"{paper.name}: effects", EFFECT_HEADINGS, effect_lines(effects)):
+        _print_part(*part, left=EFFECT_HEADINGS)
+    if effects:
+        screen.print(verdict(effects), highlight=False)
+    say(notes(paper, rows_by_table))
+
+
+def _print_part(title: str, headings: Sequence[str], lines: Sequence[Sequence[str]], left: Sequence[str]) -> None:
+    console().print(f"\n{title}", style="bold", highlight=False)
+    print_table(headings, lines, left)

@@ -17,7 +17,7 @@ def cost(
     models: Annotated[
         tuple[str, ...] | None, option("Models of the price table; those of the log by default.", "A,B,...")
     ] = None,
-    mode: Annotated[str | None, option("Of a log's tokens: repriced (the default), or rescheduled: cached anew.")] = None,
+    mode: Annotated[str | None, option("Of a log's tokens: repriced (the default), or rescheduled: cached again.")] = None,
     world: WorldOptions,
     tasks_per_month: Annotated[Count, option("Tasks that a month brings.")] = 10_000,
     prices: Annotated[Path | None, option("Price table; by default the package's.", "FILE")] = None,

@@ -39,12 +39,12 @@ def judge_agreement(
         raise ConfigError("--judge", "expected the model that judges, such as openai:NAME or local:FOLDER")
     ModelOptions(model=judge, cache=cache).keep_replies()
     model, verdicts = ModelJudge(judge), Verdicts.of(judge, judge_prices)
-    found = list(recordings_in(recordings, episodes, data))
+    played = list(recordings_in(recordings, episodes, data))
     judged = []
     with Progress("judging", quiet) as progress:
-        for each in ask(model, found, engine_for(judge, 1, concurrency), verdicts):
-            judged.append(each)
-            progress.update(len(judged), len(found))
+        for judgement in ask(model, played, engine_for(judge, 1, concurrency), verdicts):
+            judged.append(judgement)
+            progress.update(len(judged), len(played))
     document: dict[str, Any] = {**verdicts.document(), **agreement_document(judged, seed)}
     save_json(json_file, document)
     if prints(quiet, json_file):
@@ -54,7 +54,7 @@ def judge_agreement(
 def _print(document: dict[str, Any]) -> None:
     def span(name: str, side: dict[str, Any]) -> str:
         value, ends = side[name], side[f"{name}_ci95"]
-        return "–" if value is None else f"{value:.3f} [{ends[0]:.3f}, {ends[1]:.3f}]"
+        return "–" if value is None else f"{value:.3f} ({ends[0]:.3f}–{ends[1]:.3f})"
 
     for name, side in {document["model"]: document["judge"], "seeded stand-in": document["stand_in"]}.items():
         cells = ", ".join(f"{cell.replace('_', ' ')} {side[cell]}" for cell in CELLS)

@@ -145,11 +145,11 @@ class Human(Agent):
             schema = properties.get(name, {})
             while name not in arguments:
                 about = schema.get("description") or schema.get("type") or "text"
-                given = _ask(textwrap.shorten(f"  {name} ({about})", WIDTH - 4, placeholder=" ...") + ": ")
-                if not (given or "").strip():
+                line = _ask(textwrap.shorten(f"  {name} ({about})", WIDTH - 4, placeholder=" ...") + ": ")
+                if not (line or "").strip():
                     _say("Nothing was called.")
                     return None
-                value = _typed(str(given).strip(), schema)
+                value = _typed(str(line).strip(), schema)
                 if problem := check_value(value, schema, name):
                     _say(f"{problem}.")
                 else:
@@ -190,7 +190,7 @@ def _typed(text: str, schema: Mapping[str, Any]) -> Any:
 
 def _say(*lines: str, raw: str = "") -> None:
     """Print lines, wrapped at 80 columns, and text that is laid out already."""
-    for line in (each for text in lines for each in harmless(text).split("\n")):
+    for line in (shown_line for text in lines for shown_line in harmless(text).split("\n")):
         typer.echo(textwrap.fill(line, WIDTH, break_on_hyphens=False, break_long_words=True))
     if raw:
         typer.echo(harmless(raw))
@@ -238,8 +238,8 @@ def play(
     with open_collection(out, header) as (store, played):
         if task is not None and not 0 <= task < len(view.numbers):
             raise ConfigError("--task", f"expected a number from 0 to {len(view.numbers) - 1}, got {task}")
-        place, world_seed, _ = view.instance(played if task is None else task, seed)
-        recorded, _ = record(env, Human(view.scenario.currency), place, world_seed, played, crashes="count")
+        task_number, world_seed, _ = view.instance(played if task is None else task, seed)
+        recorded, _ = record(env, Human(view.scenario.currency), task_number, world_seed, played, crashes="count")
         store.append(recorded.sealed_json(header))
     _say("", view.chart().verdict, why(view, recorded.truncated, recorded.crash), "")
     _say("Recorded. See it again:", raw=f"costgym show {shlex.quote(str(out))} --episode {played}")

@@ -1,6 +1,7 @@
 """`costgym rank`: play any command as an agent, metered, and rank it beside ours."""
 
 import re
+import sys
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,7 +10,7 @@ import typer
 
 from costgym.cli.options import JsonFile, Quiet, requests_and_cost
 from costgym.cli.output import Progress, console, save_json
-from costgym.experiments.play.options import Concurrency, Data, Model, Prices, ScenarioName, Seed, SpendLimit
+from costgym.experiments.play.options import Data, Model, Prices, ScenarioName, Seed, SpendLimit
 from costgym.simulators.bounds import Count, Settings, argument, option
 from costgym.simulators.errors import ConfigError, require
 
@@ -32,25 +33,37 @@ class CommandOptions(Settings):
     ] = "auto"
 
 
+class BoardOptions(Settings):
+    """What is played: as `costgym leaderboard` has it, but for the defaults."""
+
+    scenario: ScenarioName = None
+    data: Data = None
+    budget: Annotated[str, option("Budgets: price=10,20,40 or price=20;seconds=60", "LIMITS", "--budget", "--budgets")] = (
+        "price=30"
+    )
+    episodes: Annotated[Count, option("Number of episodes.")] = 160
+    beside: Annotated[
+        str | None, option("Agents of ours that play beside it; react by default, none for a real model.", "A,B,...")
+    ] = None
+    seed: Seed = 0
+
+
+class RankedModelOptions(Settings):
+    """The model that the command asks."""
+
+    model: Model = "simulated"
+    prices: Prices = None
+    spend_limit: SpendLimit = None
+
+
 def rank(
     words: Annotated[list[str], argument("The command, started once for each episode.", "-- COMMAND...")],
     *,
     starting: CommandOptions,
     entry: EntryOptions,
-    scenario: ScenarioName = None,
-    data: Data = None,
-    budget: Annotated[
-        str, option("Budgets: price=10,20,40 or price=20;seconds=60", "LIMITS", "--budget", "--budgets")
-    ] = "price=30",
-    episodes: Annotated[Count, option("Number of episodes.")] = 160,
-    beside: Annotated[
-        str | None, option("Agents of ours that play beside it; react by default, none for a real model.", "A,B,...")
-    ] = None,
-    model: Model = "simulated",
-    prices: Prices = None,
-    concurrency: Concurrency = 4,
-    spend_limit: SpendLimit = None,
-    seed: Seed = 0,
+    played: BoardOptions,
+    asked_model: RankedModelOptions,
+    concurrency: Annotated[Count, option("Episodes, and so commands, at once; the results do not depend on it.")] = 4,
     out: Annotated[Path, option("Folder of the run; the same command continues it.")] = Path("costgym-rank"),
     json_file: JsonFile = None,
     quiet: Quiet = False,
@@ -62,6 +75,8 @@ def rank(
 
     Example: `costgym rank --episodes 24 -- python my_agent.py`
     """
+    if sys.platform == "win32":
+        raise ConfigError("rank", "expected Linux or macOS: commands are started and ended as Unix processes")
     for module in ("starlette", "uvicorn", "mcp_types", "mcp"):
         require(module, "serve")
     from costgym.agents.models.simulated import is_simulated
@@ -77,22 +92,24 @@ def rank(
     if entry.pack is not None and entry.contact is None:
         raise ConfigError("--pack", "expected --contact too: where to send questions")
     name = f"command:{starting.name or _name_of(words)}"
-    others = beside if beside is not None else "react" if is_simulated(model) else ""
+    model, prices = asked_model.model, asked_model.prices
+    others = played.beside if played.beside is not None else "react" if is_simulated(model) else ""
     command = Command(name, tuple(words), choose_isolation(starting.isolation), starting.time_limit)
-    choices: dict[str, Any] = {"scenario": scenario, "data": data, "budgets": budget, "episodes": episodes, "seed": seed}
-    config = make_run_config(agents=[name, *filter(None, others.split(","))], model=model, prices=prices, **choices).model_copy(
-        update={
-            "command": CommandConfig(
-                name=name, words=_published(words), isolation=command.isolation, time_limit_s=command.time_limit_s
-            )
-        }
+    config = make_run_config(
+        agents=[name, *filter(None, others.split(","))],
+        budgets=played.budget,
+        model=model,
+        prices=prices,
+        **played.model_dump(include={"scenario", "data", "episodes", "seed"}),
     )
+    about = CommandConfig(name=name, words=_published(words), isolation=command.isolation, time_limit_s=command.time_limit_s)
+    config = config.model_copy(update={"command": about})
     if command.isolation == "none":
         typer.echo("note: not isolated: the command can reach other addresses, and the row says so", err=True)
     with Progress("playing", quiet) as progress:
         spending = None
-        if not is_simulated(model) or spend_limit is not None:
-            spending = Spending(model, prices, spend_limit, progress.say)
+        if not is_simulated(model) or asked_model.spend_limit is not None:
+            spending = Spending(model, prices, asked_model.spend_limit, progress.say)
             progress.state = partial(requests_and_cost, spending)
         engine = Concurrent(concurrency)
         board = run(config, out, progress=progress.update, engine=engine, spending=spending, players={name: command})

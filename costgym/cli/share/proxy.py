@@ -8,6 +8,7 @@ import typer
 from costgym.cli.options import JsonFile, Quiet
 from costgym.cli.output import print_table, prints, save_json
 from costgym.cli.verbs import Verbs, defaulting_to
+from costgym.experiments.play.metric_registry import brief, span
 from costgym.experiments.serve.limits import AccessOptions
 from costgym.experiments.serve.proxy.session import Settings
 from costgym.simulators.bounds import argument, option
@@ -67,12 +68,12 @@ def report(
     """
     from costgym.experiments.serve.proxy.call_log import read_runs, reliability
 
-    found = reliability(read_runs(logs))
-    if not found["runs"]:
+    report_document = reliability(read_runs(logs))
+    if not report_document["runs"]:
         raise ConfigError("LOG", "the logs contain no runs")
-    save_json(json_file, found)
+    save_json(json_file, report_document)
     if prints(quiet, json_file):
-        _print(found)
+        _print(report_document)
 
 
 @proxy.command()
@@ -90,13 +91,13 @@ def verdict(
     give_verdict(log, run, success)
 
 
-def _print(found: dict[str, Any]) -> None:
-    most = max(len(row["reliability"]) for row in found["surface"])
+def _print(report_document: dict[str, Any]) -> None:
+    most = max(len(row["reliability"]) for row in report_document["surface"])
     shown = [k for k in (1, 2, 4, 8, 16, 32) if k <= most]
     columns = ("scenario", "faults", "budget", "runs", "fault rate", "price a run", "price a success")
     rows = []
-    for row in found["surface"]:
-        values = {each["k"]: each for each in row["reliability"]}
+    for row in report_document["surface"]:
+        values = {estimate["k"]: estimate for estimate in row["reliability"]}
         rows.append((
             row["scenario"],
             f"{row['faults']:g}",
@@ -105,13 +106,17 @@ def _print(found: dict[str, Any]) -> None:
             "-" if row["fault_rate"] is None else f"{row['fault_rate']['value']:.1%}",
             "-" if row["price_per_run"] is None else f"{row['price_per_run']:.4g}",
             "-" if row["price_per_success"] is None else f"{row['price_per_success']:.4g}",
-            *(
-                "-" if k not in values else "{:.0%} [{:.0%}, {:.0%}]".format(values[k]["value"], *values[k]["ci95"])
-                for k in shown
-            ),
+            *("-" if k not in values else _share(values[k]) for k in shown),
         ))  # fmt: skip
-    print_table((*columns, *(f"R({k})" for k in shown)), rows, ("scenario", "budget"))
+    print_table((*columns, *(f"R({k}) %" for k in shown)), rows, ("scenario", "budget"))
     about = {"without_verdict": "without a verdict (`costgym proxy verdict`)", "unfinished": "cut off before their end"}
     for key, words in about.items():
-        if names := found[key]:
-            typer.echo(f"{len(names)} of {found['runs']} runs {words}: {', '.join(names[:5])}{', ...' if names[5:] else ''}")
+        if names := report_document[key]:
+            typer.echo(
+                f"{len(names)} of {report_document['runs']} runs {words}: {', '.join(names[:5])}{', ...' if names[5:] else ''}"
+            )
+
+
+def _share(figure: dict[str, Any]) -> str:
+    low, high = (brief(end, "rate") for end in figure["ci95"])
+    return f"{brief(figure['value'], 'rate')} {span(low, high)}"

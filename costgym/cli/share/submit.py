@@ -36,7 +36,7 @@ def pack(
 
 
 @submit.command()
-def validate(folder: Annotated[Path, argument("Folder of the submission.")], place: WorkerOptions, data: Data = None) -> None:
+def validate(folder: Annotated[Path, argument("Folder of the submission.")], workers: WorkerOptions, data: Data = None) -> None:
     """Check a submission: its schema, its files, every episode by replay, the rows it claims.
 
     Example: `costgym submit validate mine`
@@ -44,7 +44,7 @@ def validate(folder: Annotated[Path, argument("Folder of the submission.")], pla
     from costgym.experiments.board.submissions.submission import validate as check
     from costgym.experiments.play.metric_registry import plain
 
-    with place.open() as engine:
+    with workers.open() as engine:
         verdict = check(folder, data, engine=engine)
     for problem in verdict.problems[:20]:
         typer.echo(plain(problem), err=True)
@@ -71,7 +71,7 @@ def sign(
 @submit.command()
 def epoch(
     out: Annotated[Path, option("Folder of the epoch; keep it, since it holds the secret.", "DIR")],
-    asked: RunOptions,
+    options: RunOptions,
     terms: EpochOptions,
     keys: Annotated[
         Path | None, option("Who may enter: a line for each, as in a .pub file. For an epoch that exists: who else.", "FILE")
@@ -100,7 +100,7 @@ def epoch(
             raise ConfigError("--out", f"{out} holds an epoch; give --keys to register others, or --reveal to end it")
         typer.echo(f"{len(register(out, keys).identities)} identities are registered")
     else:
-        made = create(out, asked, keys, terms)
+        made = create(out, options, keys, terms)
         typer.echo(f"{out / PUBLIC}: {', '.join(track.name for track in made.run.tracks)}; SHA-256 {made.secret_sha256}")
 
 
@@ -108,7 +108,7 @@ def epoch(
 def rerun(
     entries: Annotated[list[Path], argument("Folders of submissions, or folders of such folders.", "ENTRY...")],
     epoch: Annotated[Path, option("The epoch's folder, with its secret.", "DIR")],
-    place: WorkerOptions,
+    workers: WorkerOptions,
     out: Annotated[Path, option("The epoch's board: verdicts, table and pages.", "DIR")] = Path("board"),
     key: Annotated[Path | None, option("Your ssh key, for an epoch whose verdicts are signed.", "FILE")] = None,
     minutes: Annotated[Count, option("Minutes for an entry; what is left then of its own code's episodes fails.")] = 120,
@@ -131,7 +131,7 @@ def rerun(
     if choose(sandbox) == "none":
         typer.echo(f"warning: no sandbox, entries with their own code wait: {why_not() or '--sandbox none'}", err=True)
     say = (lambda text: None) if quiet else typer.echo
-    with place.open() as engine:
+    with workers.open() as engine:
         verdicts = judge(entries, epoch, out, key, minutes, sandbox, pages_of, say, engine)
     save_json(json_file, [verdict.model_dump(mode="json") for verdict in verdicts])
     if not all(verdict.accepted for verdict in verdicts):

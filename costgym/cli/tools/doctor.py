@@ -30,24 +30,24 @@ def doctor(
     if name is None or name.kind != "openai":
         raise ConfigError("--model", f"expected openai:NAME, a model behind a server, got {model!r}")
     settings = {key: value for key, value in name.settings.items() if key != "thinking"}
-    found = diagnose(OpenAIModel(name.model, **settings))
-    found.settings = {**settings, **found.settings}
-    save_json(json_file, found.document())
+    diagnosis = diagnose(OpenAIModel(name.model, **settings))
+    diagnosis.settings = {**settings, **diagnosis.settings}
+    save_json(json_file, diagnosis.document())
     rows: dict[str, Any] = {
-        "calls": f"{found.calls}{', several at once' if found.parallel_calls else ''}",
-        "usage": f"{found.usage}; cached tokens {found.cache}",
-        "stream": found.stream,
-        "seed": found.seed,
-        "context": found.context_window or "not stated",
-        "price": "not in the package's tables" if found.price is None else found.price,
-        "requests": found.requests,
+        "calls": f"{diagnosis.calls}{', several at once' if diagnosis.parallel_calls else ''}",
+        "usage": f"{diagnosis.usage}; cached tokens {diagnosis.cache}",
+        "stream": diagnosis.stream,
+        "seed": diagnosis.seed,
+        "context": diagnosis.context_window or "not stated",
+        "price": "not in the package's tables" if diagnosis.price is None else diagnosis.price,
+        "requests": diagnosis.requests,
     }
     for key, value in rows.items():
         typer.echo(f"{key:10}{value}", err=str(json_file) == "-")
-    for problem in found.problems:
+    for problem in diagnosis.problems:
         typer.echo(f"problem: {problem}", err=True)
-    text = model_file(found)
-    if found.usable:
+    text = model_file(diagnosis)
+    if diagnosis.usable:
         typer.echo(f"\n{text}", nl=False, err=str(json_file) == "-")
         if out is not None:
             write_atomically(out, text)

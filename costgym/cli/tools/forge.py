@@ -1,6 +1,7 @@
 """`costgym forge`: worlds out of real specifications."""
 
 import json
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
@@ -118,13 +119,28 @@ def _one(
     made, tally = make(sources, out.stem, seed, cache, profiles, settings, own)
     make_folder(out.parent)
     plain = json.loads(json.dumps(made))  # what occurs twice is written twice, not as an alias
-    write_atomically(out, yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=120))
+    write_atomically(out, yaml.dump(plain, Dumper=_quoting(), sort_keys=False, allow_unicode=True, width=120))
     if page is not None:
         from costgym.experiments.pages.world_pages import world_page
 
         make_folder(page.parent, "--page")
         write_atomically(page, world_page(made))
     return tally.report()
+
+
+def _quoting() -> Any:
+    """A writer of YAML that quotes texts which readers of YAML 1.2 take for numbers, such as the digest 12e4567."""
+    import yaml
+
+    class Quoting(yaml.SafeDumper):
+        pass
+
+    def text(dumper: Any, value: str) -> Any:
+        style = "'" if re.fullmatch(r"[-+.]?[\d.][\d._eE+-]*", value) else None
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
+
+    Quoting.add_representer(str, text)
+    return Quoting
 
 
 def _shown(steps: Iterable[dict[str, Any]], quiet: bool) -> Iterable[dict[str, Any]]:
@@ -149,8 +165,8 @@ def _print(report: dict[str, Any], out: Path, page: Path | None) -> None:
     )
     for reason, count in report["unused"].items():
         typer.echo(f"  {count:>7,}  {reason}")
-    for each in report["skipped"][:MAX_SHOWN]:
-        typer.echo(f"skipped: {each['place']}: {each['reason']}")
+    for skipped in report["skipped"][:MAX_SHOWN]:
+        typer.echo(f"skipped: {skipped['place']}: {skipped['reason']}")
     if len(report["skipped"]) > MAX_SHOWN:
         typer.echo(f"skipped: {len(report['skipped']) - MAX_SHOWN} more; --json FILE lists them")
     if "splits" in report:

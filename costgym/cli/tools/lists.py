@@ -30,11 +30,11 @@ def agents(json_file: JsonFile = None) -> None:
     save_json(json_file, rows)
     screen = console()
     for track in tracks:
-        own = [entry for entry in all_agents() if track_of(entry.env_id) == track.name]
+        entries = [entry for entry in all_agents() if track_of(entry.env_id) == track.name]
         table = Table(box=None, pad_edge=False, show_header=False)
-        table.add_column(no_wrap=True, min_width=max((len(entry.name) for entry in own), default=0))
+        table.add_column(no_wrap=True, min_width=max((len(entry.name) for entry in entries), default=0))
         table.add_column(overflow="fold", ratio=1)
-        for entry in own:
+        for entry in entries:
             bound = "; a bound, never ranked" if entry.privileged else ""
             table.add_row(entry.name, f"{entry.summary}{bound}")
         screen.print(f"{track.title} ({track.views[0]})", style="bold", highlight=False)
@@ -66,5 +66,5 @@ def scenarios(json_file: JsonFile = None) -> None:
     """
     from costgym.simulators.scenario import load_scenario, scenario_names
 
-    found = [load_scenario(name) for name in scenario_names()]
-    print_list([{"name": scenario.name, "description": scenario.description} for scenario in found], json_file)
+    loaded = [load_scenario(name) for name in scenario_names()]
+    print_list([{"name": scenario.name, "description": scenario.description} for scenario in loaded], json_file)

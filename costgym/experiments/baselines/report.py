@@ -9,6 +9,7 @@ import numpy as np
 from costgym.experiments.baselines.methods import METHODS
 from costgym.experiments.baselines.run import Record
 from costgym.experiments.pages.charts import SERIES, Panel, Series, panels
+from costgym.experiments.play.metric_registry import span
 from costgym.simulators.draws import stable_generator
 from costgym.simulators.files import write_atomically
 
@@ -133,7 +134,7 @@ def _cells(row: Row) -> tuple[str, ...]:
             return ""
         spread = row.get(f"{name}_interval")
         text = f"{round(row[name], digits) + 0.0:.{digits}f}"  # no -0
-        return text if spread is None else f"{text} ({spread[0]:.{digits}f} to {spread[1]:.{digits}f})"
+        return text if spread is None else f"{text} {span(*(f'{end:.{digits}f}'.replace('-', '−') for end in spread))}"
 
     def reached(name: str) -> str:
         times = [value for value in row.get(name, []) if value is not None]

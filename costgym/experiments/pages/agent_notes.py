@@ -65,8 +65,8 @@ def papers_of(row: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def papers_behind(rows: Iterable[Mapping[str, Any]]) -> list[tuple[str, str, list[str]]]:
     """List title and address of the papers behind the agents of rows, and the agents' names, in the order of first use."""
-    found: dict[tuple[str, str], dict[str, None]] = {}
+    agents_of_paper: dict[tuple[str, str], dict[str, None]] = {}
     for row in rows:
         for paper in papers_of(row):
-            found.setdefault(paper, {})[shown_name(row)] = None
-    return [(title, address, sorted(agents)) for (title, address), agents in found.items()]
+            agents_of_paper.setdefault(paper, {})[shown_name(row)] = None
+    return [(title, address, sorted(agents)) for (title, address), agents in agents_of_paper.items()]

@@ -88,8 +88,8 @@ def curve(
             axes.plot(steps, mean, color=_COLOURS[0], lw=1.5)
         if limit is not None:
             axes.axhline(limit, color=_COLOURS[1], lw=1.1, ls="--")
-            place: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "va": "bottom"}
-            axes.annotate(f"limit {limit:g}", (1, limit), (0, 2), ha="right", color=_COLOURS[1], **place)
+            position: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "va": "bottom"}
+            axes.annotate(f"limit {limit:g}", (1, limit), (0, 2), ha="right", color=_COLOURS[1], **position)
         axes.set_ylim(low, high)
         axes.xaxis.set_major_formatter(lambda value, _: _thousands(value))
     return _svg(figure, name)
@@ -121,10 +121,10 @@ def distributions(curves: Sequence[Sequence[float]], name: str) -> Markup:
 def estimates(rows: Sequence[Estimate], name: str) -> Markup:
     """Shares with their intervals in the first colour, one a line, and others over them in the second."""
     with _chart("", "", 3.9, 0.6 + 0.36 * len(rows)) as (figure, axes):
-        for place, row in enumerate(rows):
-            axes.plot([row.low, row.high], [place, place], color=_COLOURS[0], lw=6, alpha=0.35, solid_capstyle="butt")
-            axes.plot([row.value], [place], marker="|", ms=12, mew=2, color=_COLOURS[0])
-            axes.plot([row.other], [place], marker="D", ms=4.5, color=_COLOURS[1], zorder=3)
+        for line, row in enumerate(rows):
+            axes.plot([row.low, row.high], [line, line], color=_COLOURS[0], lw=6, alpha=0.35, solid_capstyle="butt")
+            axes.plot([row.value], [line], marker="|", ms=12, mew=2, color=_COLOURS[0])
+            axes.plot([row.other], [line], marker="D", ms=4.5, color=_COLOURS[1], zorder=3)
         axes.set_yticks(range(len(rows)), [row.name for row in rows])
         axes.set_ylim(len(rows) - 0.4, -0.6)
         axes.set_xlim(-0.02, 1.02)
@@ -135,8 +135,8 @@ def estimates(rows: Sequence[Estimate], name: str) -> Markup:
 def panels(grid: Sequence[Sequence[Panel]]) -> str:
     """Draw line charts in rows and columns, as an SVG file of its own."""
     with _figure(WIDTH * len(grid[0]), HEIGHT * len(grid)) as figure:
-        places = figure.subplots(len(grid), len(grid[0]), squeeze=False)
-        for panel, axes in zip((panel for line in grid for panel in line), places.flat, strict=True):
+        grid_axes = figure.subplots(len(grid), len(grid[0]), squeeze=False)
+        for panel, axes in zip((panel for line in grid for panel in line), grid_axes.flat, strict=True):
             axes.grid(axis="y", color=_RULE, lw=0.6)
             axes.set_title(panel.title, loc="left", fontsize=FONT_SIZE, color=_QUIET)
             axes.set_xlabel(panel.x_label)
@@ -249,15 +249,15 @@ def _name_at_the_end(axes: Axes, series: Sequence[Series]) -> None:
     low, high = axes.get_ylim()
     # the height of a line of text, in units of the axis
     step = (high - low) * 1.25 * FONT_SIZE / (72 * HEIGHT * 0.72)
-    wanted = sorted((max(each.ys[-1], low), each.name, each.colour) for each in series)
+    wanted = sorted((max(line.ys[-1], low), line.name, line.colour) for line in series)
     # each is pushed up from the one below where they overlap; then all move down if the topmost left the frame
-    places: list[float] = []
+    heights: list[float] = []
     for y, _, _ in wanted:
-        places.append(max(y, places[-1] + step) if places else y)
-    overflow = max(0.0, places[-1] - high) if places else 0.0
-    for (_, name, colour), place in zip(wanted, places, strict=True):
+        heights.append(max(y, heights[-1] + step) if heights else y)
+    overflow = max(0.0, heights[-1] - high) if heights else 0.0
+    for (_, name, colour), height in zip(wanted, heights, strict=True):
         style: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "va": "center", "annotation_clip": False}
-        axes.annotate(_short_name(name), (1.02, place - overflow), color=_COLOURS[colour % SERIES], **style)
+        axes.annotate(_short_name(name), (1.02, height - overflow), color=_COLOURS[colour % SERIES], **style)
 
 
 def _svg(figure: Figure, name: str) -> Markup:
@@ -271,7 +271,7 @@ def _svg(figure: Figure, name: str) -> Markup:
         node.attrib[_XLINK][1:] for node in root.iter() if _XLINK in node.attrib
     }
     # made from the content: charts of one page do not collide, and the same chart has the same bytes
-    own = "c" + hashlib.blake2b(f"{name}\n{drawn}".encode(), digest_size=4).hexdigest() + "-"
+    prefix = "c" + hashlib.blake2b(f"{name}\n{drawn}".encode(), digest_size=4).hexdigest() + "-"
     for parent in list(root.iter()):
         for child in list(parent):
             if child.tag in (f"{_SVG}metadata", f"{_SVG}style"):
@@ -280,9 +280,9 @@ def _svg(figure: Figure, name: str) -> Markup:
             parent.attrib.pop("id", None)
         for key, value in parent.attrib.items():  # charts of one page have marks and frames of their own
             if key == "id":
-                parent.attrib[key] = f"{own}{value}"
+                parent.attrib[key] = f"{prefix}{value}"
             elif key == _XLINK or "url(#" in value:
-                parent.attrib[key] = value.replace("#", f"#{own}")
+                parent.attrib[key] = value.replace("#", f"#{prefix}")
         style = parent.attrib.get("style")
         if style is not None:
             parent.attrib["style"] = re.sub(r"font: ([\d.]+px)[^;]*", r"font-size: \1", style)

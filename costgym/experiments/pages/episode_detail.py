@@ -97,7 +97,7 @@ def replayed(env: gym.Env[Any, Any], recorded: Trajectory, images: SceneImages |
     rewards, digests, truncated = [], [], False
     ended = set[int]()
     for step in replay_steps(env, recorded):
-        said = "" if step.action is None else world.action_text(step.action)
+        spoken = "" if step.action is None else world.action_text(step.action)
         digests.append(digest(step.observation))
         if step.action is not None:
             rewards.append(step.reward)
@@ -106,7 +106,7 @@ def replayed(env: gym.Env[Any, Any], recorded: Trajectory, images: SceneImages |
         over = [i for i, c in enumerate(episode.calls) if 0 <= c.finished_s <= episode.now_s and i not in ended]
         ended.update(over)
         seen = step.observation if isinstance(step.observation, str) else ""
-        steps.append([_time(episode.now_s), _cut(said), _cut(seen), over])
+        steps.append([_time(episode.now_s), _cut(spoken), _cut(seen), over])
     if truncated:
         world.give_up()
     episode = world.account()
@@ -115,7 +115,7 @@ def replayed(env: gym.Env[Any, Any], recorded: Trajectory, images: SceneImages |
     if not same or list(map(list, episode.ledger)) != recorded.charges or final_of(world, episode) != recorded.final:
         return _recorded(recorded, "Replay does not agree with this record: it was edited, or another version played it.")
     if not world.in_time and len(steps) > 2:  # the plan was written before anything ran: its tokens are one step
-        written = " ".join(said for _, said, _, _ in steps[1:])
+        written = " ".join(spoken for _, spoken, _, _ in steps[1:])
         steps = [steps[0], [0.0, _cut(written), "", list(range(len(episode.calls)))]]
     made = None if images is None else images.of(world)
     shown = {} if made is None else {"made": made._asdict()}

@@ -38,11 +38,11 @@ MARKS = {
 
 def episode_text(world: BaseEnv[Any, Any], steps: Sequence[Step], settings: str = "", crash: str = "") -> str:
     """Tell an episode in words, ended or not, from the world where the last step left it and the steps from the reset on."""
-    told, account = world.describe_episode(steps), world.account()
-    head = "\n".join([told.task[0], *([wrapped("  ", settings)] if settings else []), *told.task[1:]])
+    story, account = world.describe_episode(steps), world.account()
+    head = "\n".join([story.task[0], *([wrapped("  ", settings)] if settings else []), *story.task[1:]])
     reason = f"Why: {why(world, steps[-1].truncated, crash)}" if account.over else ""
     reason = textwrap.fill(reason, TEXT_WIDTH, subsequent_indent="     ", break_on_hyphens=False)
-    parts = [head, calls_text(account), timeline_text(world.chart()), told.actions, ledger_text(account), told.grade, reason]
+    parts = [head, calls_text(account), timeline_text(world.chart()), story.actions, ledger_text(account), story.grade, reason]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -83,11 +83,11 @@ def timeline_text(chart: Chart) -> str:
     lines = [f"Timeline, 0 to {number(chart.span_s)} s"]
     used: dict[str, str] = {}
     for row in chart.rows:
-        for lane in range(row.lanes):
-            own = [part for bar in row.bars if bar.lane == lane for part in _parts(bar)]
-            used |= {meaning: MARKS[meaning] for meaning, _, _ in own}
-            cells = _cells([(MARKS[meaning], begin, end) for meaning, begin, end in own], chart.span_s)
-            lines.append(f"  {short(row.name, width) if lane == 0 else '':<{width}}  [{cells}]")
+        for track in range(row.lanes):
+            segments = [part for bar in row.bars if bar.lane == track for part in _parts(bar)]
+            used |= {meaning: MARKS[meaning] for meaning, _, _ in segments}
+            cells = _cells([(MARKS[meaning], begin, end) for meaning, begin, end in segments], chart.span_s)
+            lines.append(f"  {short(row.name, width) if track == 0 else '':<{width}}  [{cells}]")
     if chart.outages:
         cells = _cells([("#", begin, end) for begin, end in chart.outages], chart.span_s)
         lines.append(f"  {'(outage of all)':<{width}}  [{cells}]")
@@ -181,12 +181,12 @@ def report_recorded(path: Path, key: str | None = None, data: str | None = None)
     episode's index or its task's id; where a folder has several files, after the name of one, or of its agent and parts of its
     condition, and a slash: `react+btp.price=10/3`, `oracle/nonsequential/3`. By default it is the first. Raises UnknownName if
     there is no such episode, DataError if nothing is recorded there, or it cannot be played again."""
-    place = Path(path)
+    folder = Path(path)
     name, _, wanted = (key or "").rpartition("/")
-    files = trajectory_files(place)
+    files = trajectory_files(folder)
     names = {unquote(file.stem): file for file in files}
     if len(names) < len(files):  # several folders, as submissions have
-        names = {unquote(str(file.relative_to(place).with_suffix(""))): file for file in files}
+        names = {unquote(str(file.relative_to(folder).with_suffix(""))): file for file in files}
     chosen = [file for stem, file in names.items() if name in ("", stem) or _fits(name, stem, file)]
     if not chosen:
         raise UnknownName("recording", name, names)
@@ -232,12 +232,12 @@ def _find(files: list[Path], wanted: str, key: str) -> tuple[Path, int, Trajecto
     tasks: dict[str, None] = {}
     last = -1
     for file in files:
-        for place, line in enumerate(iter_lines(file), 1):
-            if place == 1:
+        for line_number, line in enumerate(iter_lines(file), 1):
+            if line_number == 1:
                 continue
-            recorded = parse_trajectory(line, file, place)
+            recorded = parse_trajectory(line, file, line_number)
             if wanted in ("", str(recorded.episode), recorded.task):
-                return file, place, recorded
+                return file, line_number, recorded
             last = max(last, recorded.episode)
             if len(tasks) < MAX_SUGGESTIONS:
                 tasks[recorded.task] = None
@@ -247,5 +247,7 @@ def _find(files: list[Path], wanted: str, key: str) -> tuple[Path, int, Trajecto
 
 
 def _settings(header: Header) -> str:
-    given = {name: value for name, value in header.settings.items() if name != "budget"}
-    return f"{header.env}, scenario {header.scenario['name']}; " + ", ".join(f"{name} {value}" for name, value in given.items())
+    settings = {name: value for name, value in header.settings.items() if name != "budget"}
+    return f"{header.env}, scenario {header.scenario['name']}; " + ", ".join(
+        f"{name} {value}" for name, value in settings.items()
+    )

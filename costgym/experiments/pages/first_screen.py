@@ -201,15 +201,15 @@ class _Chart:
 
     def fronts(self) -> dict[str, list[int]]:
         """The rows on the frontier, by world, kind, grading and cost."""
-        found = {}
+        leaders = {}
         for world, kind, grading, by in itertools.product(range(len(self.worlds)), self.kinds, self.gradings, self.costs):
             points = {
                 number: (dot["x"][by], dot["y"][grading])
                 for number, dot in enumerate(self.dots)
                 if (dot["world"], dot["kind"]) == (world, kind) and None not in (dot["x"][by], dot["y"][grading])
             }
-            found[f"{world} {kind} {grading} {by}"] = frontier({n: xy for n, xy in points.items() if xy[1] > 0})
-        return found
+            leaders[f"{world} {kind} {grading} {by}"] = frontier({n: xy for n, xy in points.items() if xy[1] > 0})
+        return leaders
 
 
 def _steps(points: Sequence[tuple[float, float]]) -> str:

@@ -41,7 +41,7 @@ def embedded(data: object) -> Markup:
 
 @lru_cache(maxsize=1)
 def _environment() -> Environment:
-    found = Environment(
+    environment = Environment(
         loader=FunctionLoader(lambda name: asset(name) + "\n"),
         autoescape=True,
         finalize=_printable,
@@ -50,10 +50,10 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    found.filters["written"] = written
-    found.filters["breakable"] = breakable
-    found.filters["thousands"] = lambda value: f"{value:,}"
-    return found
+    environment.filters["written"] = written
+    environment.filters["breakable"] = breakable
+    environment.filters["thousands"] = lambda value: f"{value:,}"
+    return environment
 
 
 def _printable(value: Any) -> Any:

@@ -108,7 +108,7 @@ def csv_of(leaderboard: Mapping[str, Any], delimiter: str = ",") -> str:
         cells += [settings_of(row, leaderboard).get(name) for name in settings] + [row.get("episodes")]
         cells += [figure(row, key) for key in figures]
         cells += [end for key in ends for end in interval(row, key) or ("", "")]
-        lines.writerow([_harmless(each) if isinstance(each, str) else each for each in cells])
+        lines.writerow([_harmless(value) if isinstance(value, str) else value for value in cells])
     return text.getvalue()
 
 
@@ -158,7 +158,9 @@ def page_of(leaderboard: Mapping[str, Any], track: str | None = None, episodes: 
         about=[TRACKS[here].sees if here in TRACKS else "", plain(scenario.get("description") or "")],
         condition=chosen,
         conditions=len(groups),
-        ranking_note=_ranking_note(rows, columns[0], any(band for found in ranks.values() for _, _, band in found.values())),
+        ranking_note=_ranking_note(
+            rows, columns[0], any(band for of_grading in ranks.values() for _, _, band in of_grading.values())
+        ),
         heads=_heads(columns, currency),
         more=len(columns) > COLUMNS,
         blocks=[
@@ -192,15 +194,15 @@ def _columns(leaderboard: Mapping[str, Any]) -> list[Metric]:
     """Return the columns, those of the narrowest terminal first; those that are empty or zero in every row are left out."""
     first, *others = columns_of(leaderboard)
     rows = leaderboard.get("rows") or []
-    said = [m for m in others if any(figure(row, key) for row in rows for key in (m.key, m.judge) if key)]
+    telling = [m for m in others if any(figure(row, key) for row in rows for key in (m.key, m.judge) if key)]
     early = {*ALWAYS_SHOWN[first.key], "average_cost"}
-    return [first, *sorted(said, key=lambda metric: metric.key not in early)]
+    return [first, *sorted(telling, key=lambda metric: metric.key not in early)]
 
 
 def _ranks(rows: Sequence[Row], leaderboard: Mapping[str, Any], grading: str) -> Ranks:
     """Return place in the whole order, rank, and band of ranks, by the identity of the row; simulated models apart."""
-    found: Ranks = {}
-    place = itertools.count()
+    ranks: Ranks = {}
+    position = itertools.count()
     metric, seeds = ranking_metric(leaderboard, grading), seeds_of(leaderboard)
     for group in by_condition(rows, leaderboard, grading):
         for kind, block in blocks(group):
@@ -209,8 +211,8 @@ def _ranks(rows: Sequence[Row], leaderboard: Mapping[str, Any], grading: str) ->
             of_row = {id(row): (f"{'u' * (kind == UNMETERED)}{rank}", band) for rank, (row, band) in enumerate(bands, 1)}
             for row in block:
                 rank, band = of_row.get(id(row), ("–", None))
-                found[id(row)] = next(place), rank, f"{band[0]}–{band[1]}" if band and band[0] < band[1] else ""
-    return found
+                ranks[id(row)] = next(position), rank, f"{band[0]}–{band[1]}" if band and band[0] < band[1] else ""
+    return ranks
 
 
 def _sentence(rows: Sequence[Row], groups: Sequence[Sequence[Row]], leaderboard: Row) -> str:
@@ -219,13 +221,13 @@ def _sentence(rows: Sequence[Row], groups: Sequence[Sequence[Row]], leaderboard:
         return "No episode has been played yet."
     agents = len({(row.get("agent"), row.get("model")) for row in rows})
     counts = sorted({int(row.get("episodes") or 0) for row in rows})
-    asked = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
+    episodes = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
     if len(groups) > 1:
         kind = "conditions" if any(settings_of(row, leaderboard) for row in rows) else "budgets"
         condition = f"under each of {len(groups)} {kind}"
     else:
         condition = f"({condition_label(rows[0], leaderboard)})"
-    played = f"{agents} agent{'s' * (agents != 1)} met the same simulated tools, {asked} episodes each {condition}."
+    played = f"{agents} agent{'s' * (agents != 1)} met the same simulated tools, {episodes} episodes each {condition}."
     if simulated := sum(is_simulated(row) for row in rows):
         whose = "Its language model is" if simulated == len(rows) else "Some language models, marked in the table, are"
         return f"{played} {whose} simulated: such figures compare strategies and say nothing about a real model."
@@ -277,8 +279,8 @@ def _notes(rows: Sequence[Row]) -> list[str]:
             "Unmetered (u1, u2, …): nobody but the agent counted its tokens, beyond a floor of what it was shown and wrote. "
             "Such rows are ranked behind the others, among themselves, and are never bold."
         )
-    rung = {(plain(row.get("agent")), plain(each)): None for row in rows for each in row.get("alarms") or ()}
-    notes += [f"Alarm, {agent}: {said}." for agent, said in rung]
+    rung = {(plain(row.get("agent")), plain(alarm)): None for row in rows for alarm in row.get("alarms") or ()}
+    notes += [f"Alarm, {agent}: {alarm}." for agent, alarm in rung]
     if any(isinstance(row.get("rerun"), Mapping) for row in rows):
         notes.append(
             "Played by the judge in secret worlds, the same for all: the figures are what was played there. What an entry "
@@ -292,28 +294,28 @@ def _notes(rows: Sequence[Row]) -> list[str]:
         notes.append(f"{void:,} episodes are void, broken by the infrastructure: left out, or failures in handed-in rows.")
         notes += [f"Void: {plain(reason)}" for reason in reasons(rows)[:MAX_REASONS]]
     if crashed := sum(int(row.get("crashed_episodes") or 0) for row in rows):
-        said = "".join(f" The first message: {plain(reason)}." for reason in reasons(rows, "crash_reasons")[:1])
-        notes.append(f"{crashed:,} episodes count as failures because the agent's own code crashed.{said}")
+        first_message = "".join(f" The first message: {plain(reason)}." for reason in reasons(rows, "crash_reasons")[:1])
+        notes.append(f"{crashed:,} episodes count as failures because the agent's own code crashed.{first_message}")
     if missing:
         notes.append(f"{missing:,} episodes have no record and count as failures.")
     return notes
 
 
 def _heads(columns: Sequence[Metric], currency: str) -> list[dict[str, str]]:
-    found = [
+    heads = [
         ("rank", "Rank", "rank", "#", "up", ""),
         ("agent", "Agent", "agent", "Agent", "up", ""),
         ("condition", "Condition", "limits", "Condition", "up", ""),
     ]
-    for place, metric in enumerate(columns):
+    for index, metric in enumerate(columns):
         first = "down" if metric.higher_is_better else "up"
-        found.append((metric.key, metric.name, _classes(place), metric.heading(currency), first, metric.meaning))
+        heads.append((metric.key, metric.name, _classes(index), metric.heading(currency), first, metric.meaning))
     names = ("key", "title", "classes", "shown", "first", "meaning")
-    return [dict(zip(names, head, strict=True)) for head in found]
+    return [dict(zip(names, head, strict=True)) for head in heads]
 
 
-def _classes(place: int) -> str:
-    return "figure main" if place == 0 else "figure" if place < COLUMNS else "figure more"
+def _classes(index: int) -> str:
+    return "figure main" if index == 0 else "figure" if index < COLUMNS else "figure more"
 
 
 def _row(
@@ -338,6 +340,8 @@ def _row(
         under.append("unmetered")
     elif row.get("metered") is False:
         under.append("tokens by a floor of what it was shown and wrote")
+    if row.get("isolated") is False:
+        under.append("not isolated: its command could reach other addresses")
     return {
         "reference": is_reference(row),
         "simulated": is_simulated(row),
@@ -350,15 +354,15 @@ def _row(
         "about": describe(row),
         "condition": condition_label(row, leaderboard),
         "cells": [
-            {"classes": _classes(place), "figures": _cell(row, column, peers, ranks if place == 0 else None)}
-            for place, column in enumerate(columns)
+            {"classes": _classes(index), "figures": _cell(row, column, peers, ranks if index == 0 else None)}
+            for index, column in enumerate(columns)
         ],
     }
 
 
 def _cell(row: Row, metric: Metric, peers: Sequence[Row], ranks: Mapping[str, Ranks] | None) -> list[dict[str, Any]]:
     """Write the figures of a cell: one, or one for each grading; `ranks` are those of the column that ranks."""
-    found = []
+    figures = []
     for grading in GRADINGS if metric.judge else ("",):
         key = metric.key_under(grading) if grading else metric.key
         value, ends = figure(row, key), interval(row, key)
@@ -372,16 +376,16 @@ def _cell(row: Row, metric: Metric, peers: Sequence[Row], ranks: Mapping[str, Ra
             _, rank, band = ranks[grading or GRADINGS[0]][id(row)]
             leads = bool(value) and (rank == "1" or band.startswith("1–"))
         leads = leads and not is_reference(row) and is_metered(row)
-        found.append({"grading": grading, **cell(row, key, metric.kind), "best": leads, "strip": strip})
-    return found
+        figures.append({"grading": grading, **cell(row, key, metric.kind), "best": leads, "strip": strip})
+    return figures
 
 
 def _sorted_by(
     rows: Sequence[Row], columns: Sequence[Metric], ranks: Mapping[str, Ranks], leaderboard: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
     """Return what the script sorts and filters the rows by."""
-    places = condition_places({**leaderboard, "rows": rows})
-    numbers = {key: n for n, key in enumerate(sorted({row_key(row, leaderboard) for row in rows}, key=places.__getitem__))}
+    order = condition_places({**leaderboard, "rows": rows})
+    numbers = {key: n for n, key in enumerate(sorted({row_key(row, leaderboard) for row in rows}, key=order.__getitem__))}
     return [
         {
             "agent": plain(shown_name(row)),

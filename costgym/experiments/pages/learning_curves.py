@@ -73,21 +73,21 @@ class Series(NamedTuple):
 def series(lines: Sequence[Line]) -> list[Series]:
     """List the figures of a curve, the telling ones first. A multiplier that is always 0 is left out."""
     names = {name for line in lines for name in line} - set(_HIDDEN)
-    found = []
+    series = []
     for name in [*(name for name in SERIES if name in names), *sorted(names - SERIES.keys())]:
         points = [(line["step"], line[name]) for line in lines if name in line]
         if name == "multiplier" and not any(value for _, value in points):
             continue
         limit = lines[-1].get(name.replace("cost", "limit", 1)) if name.startswith("cost") else None
-        found.append(Series(name, [step for step, _ in points], [value for _, value in points], limit))
-    return found
+        series.append(Series(name, [step for step, _ in points], [value for _, value in points], limit))
+    return series
 
 
 def curve_figures(run: str | Path, most: int | None = None) -> Markup:
     """Draw a run's learning curves, at most so many, as HTML: a `<div class="curves">` with a `<figure>` each, for the
     rules of `curves.css`. Raises DataError if there is no curve, or it cannot be read."""
     wanted = series(read_curve(run))[:most]
-    return part("curve-figures.html", figures=[_figure(each) for each in wanted]) if wanted else Markup("")
+    return part("curve-figures.html", figures=[_figure(curve) for curve in wanted]) if wanted else Markup("")
 
 
 def has_curve(run: str | Path) -> bool:
@@ -180,23 +180,23 @@ def _earlier(folder: Path) -> list[Path]:
 # -- drawing -----------------------------------------------------------------------------------------------------------------
 
 
-def _figure(each: Series) -> dict[str, Any]:
-    title = SERIES.get(each.name, each.name.replace("_", " ").capitalize())
-    if each.limit is not None:
-        title += f", limit {each.limit:g}"
-    steps, values = _thinned(each.steps, each.values)
+def _figure(curve: Series) -> dict[str, Any]:
+    title = SERIES.get(curve.name, curve.name.replace("_", " ").capitalize())
+    if curve.limit is not None:
+        title += f", limit {curve.limit:g}"
+    steps, values = _thinned(curve.steps, curve.values)
     mean = _smooth(values)
-    said = f"{title} over steps: {_short(mean[0])} at first, {_short(mean[-1])} at the end"
-    scale = _range(values, mean if each.limit is None else [*mean, each.limit])
-    return {"title": title, "last": _short(mean[-1]), "chart": curve_chart(steps, values, mean, scale, said, each.limit)}
+    summary = f"{title} over steps: {_short(mean[0])} at first, {_short(mean[-1])} at the end"
+    scale = _range(values, mean if curve.limit is None else [*mean, curve.limit])
+    return {"title": title, "last": _short(mean[-1]), "chart": curve_chart(steps, values, mean, scale, summary, curve.limit)}
 
 
 def _range(values: Sequence[float], whole: Sequence[float]) -> tuple[float, float]:
     """Return the scale: all of the mean, and the values but for the outermost fiftieth, which are drawn at its edge."""
-    kept = sorted(values)
-    cut = len(kept) // 50
-    low = min(*whole, kept[cut], kept[cut])
-    high = max(*whole, kept[-1 - cut], kept[-1 - cut])
+    ordered = sorted(values)
+    cut = len(ordered) // 50
+    low = min(*whole, ordered[cut], ordered[cut])
+    high = max(*whole, ordered[-1 - cut], ordered[-1 - cut])
     if 0.0 <= low < 0.35 * high:
         low = 0.0
     pad = (high - low or abs(high) or 1.0) * 0.05

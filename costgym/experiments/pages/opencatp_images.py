@@ -175,14 +175,14 @@ class _Episode:
                 return images.keep(self._name, key, run_images(images.networks, chain[-1], before[None])[0])
         return ""
 
-    def _answer(self, scene: Scene | None, plan: Plan | None, want: Output, given: Artefact | None) -> Answer:
+    def _answer(self, scene: Scene | None, plan: Plan | None, want: Output, made: Artefact | None) -> Answer:
         title = _OUTPUTS[want.kind] + (", in German" if want.german else "")
         text = "" if want.is_image else self._table.wanted(self._sample, want.name)
         truth = self._truth(scene) if want.is_image else Artefact("Truth", "", text=text)
-        if given is None or plan is None:
+        if made is None or plan is None:
             return Answer(title, None, Artefact("Output", "none was made"), truth)
         score = self._world.evaluator.score(plan, replace(self._task, wants=(want,)), self._sample)
-        return Answer(title, round(float(score), 6), given._replace(title="Output", about=f"of {given.title}"), truth)
+        return Answer(title, round(float(score), 6), made._replace(title="Output", about=f"of {made.title}"), truth)
 
 
 def _png(image: Pixels) -> str:

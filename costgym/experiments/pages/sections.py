@@ -107,10 +107,10 @@ def _ahead(track: Mapping[str, Any]) -> Markup:
 
 
 def _pair(tested: Mapping[tuple[int, int], tuple[float, float] | None], a: int, b: int, kind: str) -> dict[str, Any]:
-    found = tested.get((min(a, b), max(a, b)))
-    if found is None:
+    pair = tested.get((min(a, b), max(a, b)))
+    if pair is None:
         return {"value": "·" if a == b else "–", "span": "", "shade": 0, "mark": ""}
-    gap, p = found[0] if a < b else -found[0], found[1]
+    gap, p = pair[0] if a < b else -pair[0], pair[1]
     mark = "" if p >= LEVEL else "ahead" if gap > 0 else "behind"
     return {"value": signed(gap, kind), "span": p_text(p), "shade": 0, "mark": mark}
 
@@ -119,10 +119,12 @@ def _render(section: Section, track: Mapping[str, Any]) -> Markup:
     rows = [row for row in track.get("rows") or () if not is_void(row)]
     key = REGISTRY[section.key].key_under(grading_of(rows))
     if section.parts is not None:
-        rows = [row for row in rows if len(section.parts(row, key)) > 1]
+        rows = [row for row in rows if len(_parts(section, row, key)) > 1]
     elif not section.conditions or len({str(settings_of(row, track)) for row in rows}) > 1:
         rows = [row for row in rows if figure(row, key) is not None]
-    if not any(figure(row, key) for row in rows):
+    if section.parts is None and not any(figure(row, key) for row in rows):
+        rows = []
+    if not rows:
         return Markup("")
     groups = by_condition(rows, track)
     tables = _by_agent(groups, track, key) if section.conditions else [_table(section, group, track, key) for group in groups]
@@ -130,12 +132,16 @@ def _render(section: Section, track: Mapping[str, Any]) -> Markup:
     return part("section.html", section=section, tables=tables, first=first)
 
 
+def _parts(section: Section, row: Row, key: str) -> list[float | None]:
+    return [] if section.parts is None else [value for _, value in section.parts(row, key)]
+
+
 def _table(section: Section, rows: Sequence[Row], track: Mapping[str, Any], key: str) -> dict[str, Any]:
     """A condition's table: a column for each part, or for each metric."""
     kind = REGISTRY[section.key].kind
     if section.parts is not None:
         heads = [head for head, _ in section.parts(rows[0], key)]
-        lines = [[_shaded(value, kind) for _, value in section.parts(row, key)] for row in rows]
+        lines = [[_shaded(value, kind) for value in _parts(section, row, key)] for row in rows]
     else:
         metrics = [REGISTRY[name] for name in (section.key, *section.others)]
         heads = [metric.heading() for metric in metrics]

@@ -210,6 +210,8 @@ def _name(row: Row) -> Text:
         name.append(f" {badge(row)}", style="dim italic")
     elif row.get("model") and not is_simulated(row):  # a heading says that these are simulated
         name.append(f" {plain(row['model'])}", style="dim")
+    if row.get("isolated") is False:
+        name.append(" not isolated", style="dim italic")
     if isinstance(row.get("rerun"), Mapping):
         name.append(f" {claim_text(row['rerun'])}", style="dim")
     return name
@@ -236,8 +238,8 @@ def _notes(leaderboard: Mapping[str, Any], rows: Sequence[Row]) -> list[str]:
         notes.append("replayed: recorded episodes of a trained agent, replayed here from their actions; --play-zoo plays it")
     if any(is_reference(row) for row in rows):
         notes.append("–: a bound, not ranked; it reads what the world hides")
-    if said := judge_note(leaderboard):
-        notes.append(f"model judge: {said}; no rank depends on it")
+    if note := judge_note(leaderboard):
+        notes.append(f"model judge: {note}; no rank depends on it")
     past = leaderboard.get("experience")
     if isinstance(past, Mapping):
         notes.append(

@@ -62,8 +62,10 @@ def _task(task: Any) -> dict[str, Any]:
 
 def _graph(capabilities: Sequence[Mapping[str, Any]], entities: Mapping[str, Any]) -> dict[str, Any]:
     """Boxes and arrows: each operation to the right of those whose ids it takes."""
-    takes = {each["name"]: {a["entity"] for a in each["arguments"] if a.get("entity")} for each in capabilities}
-    gives = {each["name"]: {f["entity"] for f in each["facts"] if f.get("entity")} for each in capabilities}
+    takes = {
+        capability["name"]: {a["entity"] for a in capability["arguments"] if a.get("entity")} for capability in capabilities
+    }
+    gives = {capability["name"]: {f["entity"] for f in capability["facts"] if f.get("entity")} for capability in capabilities}
     pairs = [(a, b, e) for a in gives for b in takes if a != b for e in sorted(gives[a] & takes[b])]
     linked = {name for a, b, _ in pairs for name in (a, b)}
     names = [name for name in takes if name in linked][:MAX_NODES]
@@ -103,16 +105,16 @@ MAX_POINTS = 300
 SHARES = ("success", "failure_after_failure", "refused")
 
 
-def calibration_page(found: Calibration) -> str:
+def calibration_page(calibration: Calibration) -> str:
     """The report as a page that works from disk, has no script and asks nothing of the network."""
-    report = found.report
-    tools = [_calibrated(name, row, found) for name, row in report["tools"].items()]
+    report = calibration.report
+    tools = [_calibrated(name, row, calibration) for name, row in report["tools"].items()]
     judged = [figure["within"] for row in report["tools"].values() for figure in row.get("reproduced", {}).values()]
     return render(
         "calibration.html",
         css=Markup(asset("page.css")),
         curves=Markup(asset("curves.css")),
-        name=found.scenario.name,
+        name=calibration.scenario.name,
         report=report,
         tools=tools,
         judged=len(judged),
@@ -120,8 +122,8 @@ def calibration_page(found: Calibration) -> str:
     )
 
 
-def _calibrated(name: str, row: Mapping[str, Any], found: Calibration) -> dict[str, Any]:
-    reproduced, unseen = row.get("reproduced", {}), found.report["unseen"]["tools"].get(name, {}).get("figures", {})
+def _calibrated(name: str, row: Mapping[str, Any], calibration: Calibration) -> dict[str, Any]:
+    reproduced, unseen = row.get("reproduced", {}), calibration.report["unseen"]["tools"].get(name, {}).get("figures", {})
     rows = [
         {
             "title": FIGURES[figure],
@@ -134,7 +136,7 @@ def _calibrated(name: str, row: Mapping[str, Any], found: Calibration) -> dict[s
         }
         for figure, value in reproduced.items()
     ]
-    return {"name": name, "calls": row["calls"], "rows": rows, "charts": _charts(name, reproduced, found)}
+    return {"name": name, "calls": row["calls"], "rows": rows, "charts": _charts(name, reproduced, calibration)}
 
 
 def _unseen(figure: str, value: Mapping[str, Any] | None) -> str:
@@ -144,9 +146,9 @@ def _unseen(figure: str, value: Mapping[str, Any] | None) -> str:
     return text if value["within"] else f"{text} (outside)"
 
 
-def _charts(name: str, reproduced: Mapping[str, Any], found: Calibration) -> list[dict[str, Any]]:
+def _charts(name: str, reproduced: Mapping[str, Any], calibration: Calibration) -> list[dict[str, Any]]:
     charts = []
-    curves = [_seconds(chains) for chains in (found.logged.get(name, ()), found.simulated.get(name, ()))]
+    curves = [_seconds(chains) for chains in (calibration.logged.get(name, ()), calibration.simulated.get(name, ()))]
     if all(len(curve) > 1 for curve in curves):
         chart = distributions(curves, f"{name}: durations in the log and in the world")
         charts.append({"title": "Durations of calls that worked", "chart": chart})
@@ -162,7 +164,7 @@ def _charts(name: str, reproduced: Mapping[str, Any], found: Calibration) -> lis
 
 def _seconds(chains: Sequence[Chain]) -> list[float]:
     """Durations of calls that worked, ascending; evenly spaced ones of them where there are many."""
-    found = sorted(call.latency_s for chain in chains for call in chain if call.status in WORKS and call.latency_s)
-    if len(found) <= MAX_POINTS:
-        return found
-    return [found[round(index * (len(found) - 1) / (MAX_POINTS - 1))] for index in range(MAX_POINTS)]
+    durations = sorted(call.latency_s for chain in chains for call in chain if call.status in WORKS and call.latency_s)
+    if len(durations) <= MAX_POINTS:
+        return durations
+    return [durations[round(index * (len(durations) - 1) / (MAX_POINTS - 1))] for index in range(MAX_POINTS)]

@@ -3,14 +3,9 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from rich import box
-from rich.console import Console
-from rich.table import Table
-
-from costgym.experiments.board.rows import is_simulated
 from costgym.experiments.papers.claims import MARGIN, QUALITY_MARGIN, counted
 from costgym.experiments.papers.paper import Paper, Row
-from costgym.experiments.play.metric_registry import figure, interval, plain, written
+from costgym.experiments.play.metric_registry import estimate, figure, plain
 
 GROUPS = ("protocol", "tasks", "alpha", "group", "split", "level", "curve", "at", "R")  # entries that tell rows apart
 EFFECT_HEADINGS = ("protocol", "claim", "grading", "measured", "paper and here (distance: two-sided)", "follows")
@@ -26,7 +21,11 @@ def tables(paper: Paper, rows_by_table: Mapping[str, Sequence[Row]]) -> list[tup
         keys = [key for key in GROUPS if any(key in row for row in rows)]
         headings = [*keys, "agent", *[title for _, title, _ in shown]]
         lines = [
-            [*[_group(row, key) for key in keys], plain(row["agent"]), *[_cell(row, metric, kind) for metric, _, kind in shown]]
+            [
+                *[_group(row, key) for key in keys],
+                plain(row["agent"]),
+                *[estimate(row, metric, kind) for metric, _, kind in shown],
+            ]
             for row in rows
         ]
         if rows:
@@ -57,40 +56,13 @@ def _beside(row: Row) -> str:
     return f"{row['paper']:+.{digits}f}{levels} ({row['distance']:+.{digits}f}{spreads}: {row['two_sided']})"
 
 
-def print_reproduction(paper: Paper, rows_by_table: Mapping[str, Sequence[Row]], console: Console) -> None:
-    """Print the paper's table, our table with 95 % intervals, and whether each effect follows. A table has one protocol and one
-    kind of tasks. Where it is wider than the console, it is printed without intervals, and where that is not enough, in
-    parts."""
-    cut = False
-    for title, headings, lines in tables(paper, rows_by_table):
-        for part, part_headings, part_lines in _split(title, headings, lines):
-            cut |= _print_table(part, part_headings, part_lines, console)
-        rows = rows_by_table[title.rpartition(" ")[2]]
-        for source in dict.fromkeys(row["source"] for row in rows if "source" in row):
-            console.print(f"source: {source}", style="dim", highlight=False)
-        if any(is_simulated(row) for row in rows):
-            console.print("ours: simulated model; compare effects, not absolute values", style="dim", highlight=False)
-    effects = rows_by_table.get("effects", ())
-    if effects:
-        for title, headings, lines in _split(f"{paper.name}: effects", EFFECT_HEADINGS, effect_lines(effects)):
-            table = Table(*headings, title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-            for line in lines:
-                table.add_row(*line)
-            console.print(table)
-        console.print(verdict(effects), highlight=False)
-    console.print(notes(paper, rows_by_table), style="dim", highlight=False)
-    if cut:
-        console.print("Intervals: on the page of --out, with --json, or on a wider terminal.", style="dim", highlight=False)
-
-
 _NONE = "–"  # as `written` shows a figure that is not there
-_SPLIT = ("protocol", "tasks", "split", "curve")  # columns by which a table is printed in parts
-_GAP, _NAME = 2, 14  # characters between columns, and least of an agent's name
+SPLIT = ("protocol", "tasks", "split", "curve")  # columns by which a table is printed in parts
 
 
-def _split(title: str, headings: Sequence[str], lines: Sequence[list[str]]) -> list[tuple[str, list[str], list[list[str]]]]:
+def split(title: str, headings: Sequence[str], lines: Sequence[list[str]]) -> list[tuple[str, list[str], list[list[str]]]]:
     """Split a table by its protocol and the like, and by rows that have no figure in common; leave empty columns out."""
-    split_columns = [column for column, heading in enumerate(headings) if heading in _SPLIT]
+    split_columns = [column for column, heading in enumerate(headings) if heading in SPLIT]
     first_figure = headings.index("agent") + 1 if "agent" in headings else 0
     # Rows that share no filled column, such as agents and retrievers, are tables of their own: the sets of columns that some
     # row fills together are merged until none overlap.
@@ -113,41 +85,6 @@ def _split(title: str, headings: Sequence[str], lines: Sequence[list[str]]) -> l
         name = ", ".join([title, *filter(None, values)])
         parts.append((name, [headings[column] for column in shown], [[line[column] for column in shown] for line in group]))
     return parts
-
-
-def _print_table(title: str, headings: Sequence[str], lines: Sequence[Sequence[str]], console: Console) -> bool:
-    """Print a table of figures within the console's width; return whether intervals were left out."""
-
-    def widths(rows: Sequence[Sequence[str]]) -> list[int]:
-        words = [max(map(len, heading.split())) for heading in headings]
-        return [max(word, *(len(row[column]) for row in rows)) for column, word in enumerate(words)]
-
-    names, most = headings.index("agent"), console.width
-    shown, width = lines, widths(lines)
-    cut = sum(width) + _GAP * (len(width) - 1) > most and any(" [" in cell for line in lines for cell in line)
-    if cut:
-        shown = [[*line[: names + 1], *(cell.partition(" [")[0] for cell in line[names + 1 :])] for line in lines]
-        width = widths(shown)
-    keys = list(range(names + 1))
-    left = list(range(names + 1, len(headings)))
-    least = sum(width[column] for column in keys[:-1]) + min(width[names], _NAME) + _GAP * names
-    while left:
-        part = [left.pop(0)]
-        used = least + _GAP + width[part[0]]
-        while left and used + _GAP + width[left[0]] <= most:
-            used += _GAP + width[left[0]]
-            part.append(left.pop(0))
-        table = Table(
-            title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, _GAP - 1, 0, 0)
-        )
-        for column in (*keys, *part):
-            room = min(width[names], most - used + min(width[names], _NAME)) if column == names else width[column]
-            table.add_column(headings[column], width=room, overflow="fold", justify="left" if column <= names else "right")
-        for line in shown:
-            table.add_row(*(line[column] for column in (*keys, *part)))
-        console.print(table)
-        console.print()
-    return cut
 
 
 def verdict(effects: Sequence[Row]) -> str:
@@ -187,8 +124,3 @@ def notes(paper: Paper, rows_by_table: Mapping[str, Sequence[Row]]) -> str:
 def _group(row: Row, key: str) -> str:
     value = row.get(key, "")
     return f"{value:g}" if isinstance(value, float) else plain(value)
-
-
-def _cell(row: Row, metric: str, kind: str) -> str:
-    text, ends = written(figure(row, metric), kind), interval(row, metric)
-    return text if ends is None else f"{text} [{written(ends[0], kind)}, {written(ends[1], kind)}]"

@@ -86,26 +86,26 @@ def diagnose(model: OpenAIModel) -> Diagnosis:
 
     Raises InfrastructureError if it cannot be reached at all.
     """
-    found = Diagnosis(model.name, settings={})
+    diagnosis = Diagnosis(model.name, settings={})
     prices = shipped_prices(model.name)
     if model.name in prices.models:
         known = prices.models[model.name]
-        found.price = {name: value for name, value in known.model_dump().items() if isinstance(value, float)}
-    doctor = _Doctor(model, found)
+        diagnosis.price = {name: value for name, value in known.model_dump().items() if isinstance(value, float)}
+    doctor = _Doctor(model, diagnosis)
     reply = doctor.first_reply()
     if reply is not None:
         doctor.look_at(reply)
         doctor.second_reply(reply)
         doctor.try_stream()
         doctor.find_context_window()
-    return found
+    return diagnosis
 
 
 class _Doctor:
     """The requests to one server."""
 
-    def __init__(self, model: OpenAIModel, found: Diagnosis) -> None:
-        self._model, self._found = model, found
+    def __init__(self, model: OpenAIModel, diagnosis: Diagnosis) -> None:
+        self._model, self._found = model, diagnosis
         self._document: dict[str, Any] = {}
         self._given_up = False  # the server wants more time than anybody waits
 
@@ -122,22 +122,24 @@ class _Doctor:
 
     def look_at(self, reply: Reply) -> None:
         """Note the form of calls, the usage and parallel calls."""
-        found = self._found
-        found.usage = "estimated" if ESTIMATED in reply.notes else "reported"
-        found.calls = reply.form or "none"
-        found.parallel_calls = len({call.name for call in reply.message.calls if call.name}) > 1
+        diagnosis = self._found
+        diagnosis.usage = "estimated" if ESTIMATED in reply.notes else "reported"
+        diagnosis.calls = reply.form or "none"
+        diagnosis.parallel_calls = len({call.name for call in reply.message.calls if call.name}) > 1
         usage = self._document.get("usage")
         details = usage.get("prompt_tokens_details") if isinstance(usage, Mapping) else None
         known = {**usage, **(details if isinstance(details, Mapping) else {})} if isinstance(usage, Mapping) else {}
-        found.cache = "reported" if any("cache" in str(name) and known[name] is not None for name in known) else "not reported"
-        if not found.usable:
+        diagnosis.cache = (
+            "reported" if any("cache" in str(name) and known[name] is not None for name in known) else "not reported"
+        )
+        if not diagnosis.usable:
             unread = any(note in UNREAD.values() for note in reply.notes)
-            found.problems.append(
+            diagnosis.problems.append(
                 f"its reply {'holds a call in a form that is not known' if unread else 'calls no function'}: "
                 f"{reply.message.content[:MAX_WORDS]!r}"
             )
         if reply.outcome:
-            found.problems.append(f"its reply is {reply.outcome}")
+            diagnosis.problems.append(f"its reply is {reply.outcome}")
 
     def second_reply(self, reply: Reply) -> None:
         """Go on with the results of the calls: whether the server takes its calls back, and reads a prompt from its cache."""
@@ -152,11 +154,11 @@ class _Doctor:
 
     def try_stream(self) -> None:
         """Whether the server streams."""
-        found = self._found
-        if found.stream in ("only", "always") or found.requests >= MAX_REQUESTS:
+        diagnosis = self._found
+        if diagnosis.stream in ("only", "always") or diagnosis.requests >= MAX_REQUESTS:
             return
         status, content_type, body = self._send(ASKED, {"stream": True})
-        found.stream = "yes" if status == 200 and is_stream(content_type, body) and assemble(body).get("choices") else "no"
+        diagnosis.stream = "yes" if status == 200 and is_stream(content_type, body) and assemble(body).get("choices") else "no"
 
     def find_context_window(self) -> None:
         """The context window, which some servers say in their list of models."""
@@ -229,9 +231,9 @@ class _Doctor:
         return status, headers.get("content-type", ""), body
 
 
-def model_file(found: Diagnosis) -> str:
+def model_file(diagnosis: Diagnosis) -> str:
     """The text of a model file with the settings that a server needs."""
-    name = re.sub(r"[^a-z0-9]+", "-", found.model.lower()).strip("-") or "model"
-    lines = ["models:", f"  {name}:", f"    model: openai:{found.model}"]
-    lines += [f"    {key}: {json.dumps(value)}" for key, value in found.settings.items()]
+    name = re.sub(r"[^a-z0-9]+", "-", diagnosis.model.lower()).strip("-") or "model"
+    lines = ["models:", f"  {name}:", f"    model: openai:{diagnosis.model}"]
+    lines += [f"    {key}: {json.dumps(value)}" for key, value in diagnosis.settings.items()]
     return "\n".join(lines) + "\n"

@@ -121,7 +121,7 @@ def read_baseline(path: Path) -> Baseline:
         return Baseline.model_validate(read_json(path))
     except ValidationError as error:
         field, problem = what_is_wrong(error)
-        raise DataError(path, f"{problem}; write it anew with --write-baseline", field) from None
+        raise DataError(path, f"{problem}; write it again with --write-baseline", field) from None
 
 
 def gate(
@@ -145,7 +145,7 @@ def gate(
         if not (np.isfinite(limit) and limit >= 0):
             raise ConfigError(name, f"expected a finite number of at least 0, got {limit:g}")
     if _world(env, agent) != baseline.world:
-        raise ConfigError("--baseline", "was played in another world; give the same options, or write it anew")
+        raise ConfigError("--baseline", "was played in another world; give the same options, or write it again")
     looks = [look for look in LOOKS if look < len(baseline.episodes)] + [min(LOOKS[-1], len(baseline.episodes))]
     played: list[BaselineEpisode] = []
     for number, look in enumerate(looks, 1):

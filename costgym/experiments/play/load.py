@@ -51,7 +51,7 @@ def _of_a_run(folder: Path) -> list[Played]:
         except DataError as error:
             raise DataError(folder / EPISODES, str(error), f"line {number}") from error
         by_env.setdefault(result.env, []).append(result)
-    found = []
+    groups = []
     for env, episodes in by_env.items():
         track = next((track for track in tracks if track.get("env") == env), tracks[0])
         conditions = {
@@ -61,8 +61,8 @@ def _of_a_run(folder: Path) -> list[Played]:
             "seed": config.get("seed", 0),
             "seeds": int(track.get("seeds") or 1),
         }
-        found.append(Played(episodes, conditions))
-    return found
+        groups.append(Played(episodes, conditions))
+    return groups
 
 
 def _currency(track: Mapping[str, Any]) -> str:

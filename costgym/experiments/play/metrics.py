@@ -118,16 +118,16 @@ def summarise(
                 raise ConfigError(
                     "summary", f"expected records of one {name}, got {getattr(first, name)!r} and {getattr(record, name)!r}"
                 )
-    asked = tuple(r.episode for r in records) if episodes is None else tuple(range(episodes))
+    wanted = tuple(r.episode for r in records) if episodes is None else tuple(range(episodes))
     by_episode = _by_episode(records)
-    if not by_episode.keys() <= set(asked):
+    if not by_episode.keys() <= set(wanted):
         raise ConfigError("summary", f"expected episodes below {episodes}, got {records[-1].episode}")
     extra = {name: figure for name, figure in _WORLD_FIGURES.items() if any(figure in record.figures for record in records)}
     names = (*METRICS, *extra)
-    played = [by_episode.get(index) for index in asked]
+    played = [by_episode.get(index) for index in wanted]
     numerators, denominators = _sums(played, extra)
     figures = [_ratio(numerators[:, m], denominators[:, m]) for m in range(len(names))]
-    lows, highs = intervals(numerators, denominators, asked, seed, resamples, group=seeds)
+    lows, highs = intervals(numerators, denominators, wanted, seed, resamples, group=seeds)
     for m, name in enumerate(names):
         if name in _SHARES and (share := figures[m]) is not None:
             trials = independent_trials(_grouped(numerators[:, m], seeds), _grouped(denominators[:, m], seeds))
@@ -139,11 +139,11 @@ def summarise(
         "env": first.env,
         "budget": dict(first.budget),
         **first.settings,
-        "episodes": len(asked),
+        "episodes": len(wanted),
         "grading": grading,
         **{name: _tidy(figure) for name, figure in zip(names, figures, strict=True)},
         "void_episodes": len(records) - len(counted),
-        "missing_episodes": len(asked) - len(records),
+        "missing_episodes": len(wanted) - len(records),
         **_reasons("void_reasons", [record.void_reason for record in records if record.void]),
         **_outcomes(counted),
         "pass_hat_k": pass_hat_k(played, seeds),
@@ -225,12 +225,12 @@ def with_budget_areas(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]
             key = f"{row.get('track')} {row.get('agent')}"
             shares = row["pass_rate_under_budget"], row["judged_pass_rate_under_budget"]
             curves.setdefault(key, []).append((math.log(budget["price"]), *shares))
-    found = []
+    with_areas = []
     for row in rows:
         curve = sorted(curves.get(f"{row.get('track')} {row.get('agent')}", []))
         areas = [_area([(point[0], point[side]) for point in curve]) for side in (1, 2)]
-        found.append({**row, "budget_area": areas[0], "judged_budget_area": areas[1]})
-    return found
+        with_areas.append({**row, "budget_area": areas[0], "judged_budget_area": areas[1]})
+    return with_areas
 
 
 def _area(points: Sequence[tuple[float, float]]) -> float | None:
@@ -253,20 +253,20 @@ def with_fault_robustness(
     with_faults, without = (
         np.array([[float(passes(side[i])) for passes in _PER_SUCCESS.values()] for i in common]) for side in (left, right)
     )
-    found, ends = dict[str, float | None](), dict[str, list[float | None]]()
+    shares, ends = dict[str, float | None](), dict[str, list[float | None]]()
     if common:
         lows, highs = intervals(with_faults, without, common, seed, RESAMPLES, group=seeds)
-        for place, name in enumerate(("fault_robustness", "judged_fault_robustness")):
-            above, below = with_faults[:, place], without[:, place]
-            found[name] = kept = _tidy(_ratio(above, below))
-            if kept is None:
+        for column, name in enumerate(("fault_robustness", "judged_fault_robustness")):
+            above, below = with_faults[:, column], without[:, column]
+            shares[name] = share = _tidy(_ratio(above, below))
+            if share is None:
                 continue
-            low, high = float(lows[place]), float(highs[place])
-            if kept <= 1.0:  # a share of the successes without faults: few of them must not look certain
-                surely, at_most = wilson(kept, independent_trials(_grouped(above, seeds), _grouped(below, seeds)))
+            low, high = float(lows[column]), float(highs[column])
+            if share <= 1.0:  # a share of the successes without faults: few of them must not look certain
+                surely, at_most = wilson(share, independent_trials(_grouped(above, seeds), _grouped(below, seeds)))
                 low, high = min(low, surely), max(high, at_most)
             ends[name] = [_tidy(low), _tidy(high)]
-    return {**row, **found, "ci95": {**row["ci95"], **ends}}
+    return {**row, **shares, "ci95": {**row["ci95"], **ends}}
 
 
 def episode_figures(results: Iterable[EpisodeResult], metric: str, episodes: int) -> str | list[float | None]:
@@ -378,27 +378,27 @@ def paired_difference(
 
 
 def _by_episode(results: Iterable[EpisodeResult]) -> dict[int, EpisodeResult]:
-    found: dict[int, EpisodeResult] = {}
+    by_episode: dict[int, EpisodeResult] = {}
     for result in results:
-        if result.episode in found:
+        if result.episode in by_episode:
             raise ConfigError(f"episode {result.episode}", f"expected one record of {result.agent!r}, got two")
-        found[result.episode] = result
-    return found
+        by_episode[result.episode] = result
+    return by_episode
 
 
 def _by_level(records: Sequence[EpisodeResult]) -> list[dict[str, Any]]:
     """Mean figures of the episodes at each size level of their input."""
     rows = []
     for level in range(LEVELS):
-        own = [record for record in records if record.figures[_LEVEL] == level]
+        of_level = [record for record in records if record.figures[_LEVEL] == level]
         means = {
-            "score": [record.figures["score"] for record in own],
-            "price": [record.price for record in own],
-            "seconds": [record.seconds for record in own],
-            "quality": [record.quality for record in own],
+            "score": [record.figures["score"] for record in of_level],
+            "price": [record.price for record in of_level],
+            "seconds": [record.seconds for record in of_level],
+            "quality": [record.quality for record in of_level],
         }
-        figures = {name: _tidy(math.fsum(values) / len(own)) if own else None for name, values in means.items()}
-        rows.append({"level": level, "episodes": len(own), **figures})
+        figures = {name: _tidy(math.fsum(values) / len(of_level)) if of_level else None for name, values in means.items()}
+        rows.append({"level": level, "episodes": len(of_level), **figures})
     return rows
 
 
@@ -413,12 +413,12 @@ def _sums(results: Sequence[EpisodeResult | None], extra: Mapping[str, str] | No
         elif not result.void:
             values = [measure(result) for measure in _PER_EPISODE.values()]
             errors = [measure(result) for measure in _PER_ATTEMPT.values()]
-            own = [result.figures.get(figure) for figure in extra.values()]
+            of_world = [result.figures.get(figure) for figure in extra.values()]
             successes = [float(measure(result)) for measure in _PER_SUCCESS.values()]
-            measured = values + errors + [result.price] * len(successes) + own
+            measured = values + errors + [result.price] * len(successes) + of_world
             numerators[i] = [value or 0.0 for value in measured]
             counts = [float(value is not None) for value in values] + [float(result.attempts)] * len(errors)
-            denominators[i] = counts + successes + [float(value is not None) for value in own]
+            denominators[i] = counts + successes + [float(value is not None) for value in of_world]
     return numerators, denominators
 
 

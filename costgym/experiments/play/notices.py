@@ -22,17 +22,17 @@ def server_notices(row: Mapping[str, Any]) -> list[str]:
     forms = [form for form in row.get("unread_by_form") or () if form != "unknown"]
     shown = f", in the form {' and '.join(forms)}" if forms else ""
     agent, episodes = row.get("agent"), row.get("episodes")
-    found = [
+    notices = [
         f"{agent}: {row[key]} of {episodes} episodes had {cure.replace('{forms}', shown)}"
         for key, cure in _CURES.items()
         if row.get(key)
     ]
     real = bool(row.get("model")) and not str(row["model"]).startswith("simulated")
-    if real and not found and row.get("pass_rate") == 0:
+    if real and not notices and row.get("pass_rate") == 0:
         if row.get("agent_error_rate") is None:
-            found.append(
+            notices.append(
                 f"{agent}: no call reached a tool; `costgym doctor --model NAME` says whether the model calls functions"
             )
         elif row["agent_error_rate"] > 0.9:
-            found.append(f"{agent}: nearly every call was refused as the model's own mistake; an episode shows why")
-    return found
+            notices.append(f"{agent}: nearly every call was refused as the model's own mistake; an episode shows why")
+    return notices

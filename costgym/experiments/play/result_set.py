@@ -87,9 +87,9 @@ class Results(Sequence[EpisodeResult]):
         seed: int = 0,
         seeds: int = 1,
     ) -> None:
-        own = tuple(episodes)
+        played = tuple(episodes)
         conditions = Conditions(split, grading, currency, seed, seeds)
-        self._fill(own, {result.env: conditions for result in own})
+        self._fill(played, {result.env: conditions for result in played})
 
     @classmethod
     def load(cls, folder: str | Path) -> Results:
@@ -103,14 +103,14 @@ class Results(Sequence[EpisodeResult]):
     def _fill(self, episodes: tuple[EpisodeResult, ...], conditions: Mapping[str, Conditions]) -> None:
         groups: dict[Group, dict[int, EpisodeResult]] = {}
         for result in episodes:
-            own = groups.setdefault(_group(result), {})
-            if result.episode in own:
+            of_group = groups.setdefault(_group(result), {})
+            if result.episode in of_group:
                 raise ConfigError(
                     "results", f"expected one record of episode {result.episode} of {plain(result.agent)!r}, got two"
                 )
-            own[result.episode] = result
+            of_group[result.episode] = result
         self._episodes, self._conditions = episodes, dict(conditions)
-        self._groups = {group: tuple(own.values()) for group, own in groups.items()}
+        self._groups = {group: tuple(of_group.values()) for group, of_group in groups.items()}
 
     def _of(self, episodes: Iterable[EpisodeResult], conditions: Mapping[str, Conditions] | None = None) -> Results:
         made = Results()
@@ -155,7 +155,7 @@ class Results(Sequence[EpisodeResult]):
     @property
     def split(self) -> str:
         """The split that was played, such as ``test``; several are listed, and "" stands for an unknown one."""
-        return ", ".join(dict.fromkeys(each.split for each in self.conditions.values()))
+        return ", ".join(dict.fromkeys(conditions.split for conditions in self.conditions.values()))
 
     def select(self, **values: Any) -> Results:
         """The episodes whose fields have these values, such as ``select(agent="react", budget={"price": 20})``.
@@ -173,11 +173,14 @@ class Results(Sequence[EpisodeResult]):
     @cached_property
     def rows(self) -> dict[Group, dict[str, Any]]:
         """A row of figures for each agent, model, environment, budget and setting, as a leaderboard has them."""
-        found = {}
+        by_group = {}
         for group, episodes in self._groups.items():
-            own = self._conditions[group.env]
-            found[group] = {**summarise(episodes, own.grading, seed=own.seed, seeds=own.seeds), "split": own.split}
-        return found
+            conditions = self._conditions[group.env]
+            by_group[group] = {
+                **summarise(episodes, conditions.grading, seed=conditions.seed, seeds=conditions.seeds),
+                "split": conditions.split,
+            }
+        return by_group
 
     @cached_property
     def names(self) -> dict[Group, str]:
@@ -187,14 +190,14 @@ class Results(Sequence[EpisodeResult]):
         for group in groups:
             models.setdefault(group.agent, set()).add(group.model)
         several = {name: len({getattr(group, name) for group in groups}) > 1 for name in ("settings", "env")}
-        found = {}
+        by_group = {}
         for group in groups:
             parts = [group.agent]
             parts += [str(group.model)] if len(models[group.agent]) > 1 else []
             parts += [f"{name} {value}" for name, value in json.loads(group.settings).items()] if several["settings"] else []
             parts += [group.env.removeprefix("costgym/")] if several["env"] else []
-            found[group] = plain(", ".join(parts))
-        return found
+            by_group[group] = plain(", ".join(parts))
+        return by_group
 
     @cached_property
     def labels(self) -> dict[Group, str]:
@@ -232,18 +235,18 @@ class Results(Sequence[EpisodeResult]):
             ConfigError: an agent has several rows, or the two have no episode in common.
         """
         one, other = self._row_of(a), self._row_of(b)
-        own = self._conditions[one.env]
-        key = REGISTRY[PASS].key_under(own.grading) if metric is None else metric
-        return paired_difference(self._groups[one], self._groups[other], key, seed=own.seed, seeds=own.seeds)
+        conditions = self._conditions[one.env]
+        key = REGISTRY[PASS].key_under(conditions.grading) if metric is None else metric
+        return paired_difference(self._groups[one], self._groups[other], key, seed=conditions.seed, seeds=conditions.seeds)
 
     def _row_of(self, name: str) -> Group:
-        found = [group for group in self._groups if name in (group.agent, self.names[group], self.labels[group])]
-        if not found:
+        matching = [group for group in self._groups if name in (group.agent, self.names[group], self.labels[group])]
+        if not matching:
             raise UnknownName("agent of these results", name, [*dict.fromkeys(g.agent for g in self._groups)])
-        if len(found) > 1:
-            labels = "; ".join(self.labels[group] for group in found)
-            raise ConfigError("comparison", f"expected the name of one row, got {name!r}, which has {len(found)}: {labels}")
-        return found[0]
+        if len(matching) > 1:
+            labels = "; ".join(self.labels[group] for group in matching)
+            raise ConfigError("comparison", f"expected the name of one row, got {name!r}, which has {len(matching)}: {labels}")
+        return matching[0]
 
     def to_frame(self) -> Any:
         """Return a pandas DataFrame with one row an episode.
@@ -294,47 +297,49 @@ class Results(Sequence[EpisodeResult]):
         if not self:
             return "Results(no episodes)"
         agents, envs = (dict.fromkeys(getattr(group, name) for group in self._groups) for name in ("agent", "env"))
-        said = [f"{len(self)} episode{'s' if len(self) > 1 else ''}", f"split {self.split or 'unknown'}"]
+        parts = [f"{len(self)} episode{'s' if len(self) > 1 else ''}", f"split {self.split or 'unknown'}"]
         if len(self._groups) == 1:
-            episodes, own = next(iter(self._groups.values())), next(iter(self.conditions.values()))
-            row = summarise(episodes, own.grading, resamples=0)
-            said.append(f"{written(figure(row, REGISTRY[PASS].key_under(own.grading)), 'rate')} % succeeded within the budget")
-            said.append(f"{with_unit(written(figure(row, 'average_cost'), 'number'), own.currency)} an episode")
+            episodes, conditions = next(iter(self._groups.values())), next(iter(self.conditions.values()))
+            row = summarise(episodes, conditions.grading, resamples=0)
+            parts.append(
+                f"{written(figure(row, REGISTRY[PASS].key_under(conditions.grading)), 'rate')} % succeeded within the budget"
+            )
+            parts.append(f"{with_unit(written(figure(row, 'average_cost'), 'number'), conditions.currency)} an episode")
         who = f"{len(agents)} agents" if len(agents) > 1 else next(iter(agents))
         where = f"{len(envs)} environments" if len(envs) > 1 else next(iter(envs))
-        return plain(f"Results({who} in {where}: {', '.join(said)})")
+        return plain(f"Results({who} in {where}: {', '.join(parts)})")
 
     def _repr_html_(self) -> str:
         """A table for a notebook, one for each environment; names and messages of others are escaped."""
         if not self:
             return str(Markup("<p>{}</p>").format(repr(self)))
         conclusions = {env: self.conclusion(env) for env in self.conditions}
-        return str(Markup("").join(self._table(env) + Markup("<p>{}</p>").format(said) for env, said in conclusions.items()))
+        return str(Markup("").join(self._table(env) + Markup("<p>{}</p>").format(parts) for env, parts in conclusions.items()))
 
     def conclusion(self, env: str | None = None) -> str:
         """Say in a sentence which agent is ahead in an environment (None: the first), at what cost, and which others are as
         good by the paired test at 5 %, adjusted after Holm; "" for a single row."""
         env = next(iter(self.conditions)) if env is None else env
         rows = {group: row for group, row in self.rows.items() if group.env == env}
-        own = self._conditions[env]
-        key = REGISTRY[PASS].key_under(own.grading)
+        conditions = self._conditions[env]
+        key = REGISTRY[PASS].key_under(conditions.grading)
         if len(rows) < 2:
             return ""
         names = self.select(env=env).labels
         leader, *others = sorted(rows, key=lambda group: (-(figure(rows[group], key) or 0.0), rows[group]["average_cost"]))
         text = estimate(rows[leader], key, "rate", brief).replace(" ", " % ", 1)
-        said = f"{names[leader]} has the highest success rate, {text}"
-        cost = figure(rows[leader], REGISTRY["cost_per_success"].key_under(own.grading))
-        said += "" if cost is None else f", at {with_unit(brief(cost), own.currency)} a success"
+        parts = f"{names[leader]} has the highest success rate, {text}"
+        cost = figure(rows[leader], REGISTRY["cost_per_success"].key_under(conditions.grading))
+        parts += "" if cost is None else f", at {with_unit(brief(cost), conditions.currency)} a success"
         tested = {}
         for other in others:
             pair = self._groups[leader], self._groups[other]
             if {r.episode for r in pair[0] if not r.void} & {r.episode for r in pair[1] if not r.void}:
-                tested[other] = paired_difference(*pair, key, seed=own.seed, seeds=own.seeds).p_value
+                tested[other] = paired_difference(*pair, key, seed=conditions.seed, seeds=conditions.seeds).p_value
         adjusted = dict(zip(tested, holm(list(tested.values())), strict=True))
         alike = [names[other] for other, p in adjusted.items() if p >= LEVEL]
         verdict = f"Not significantly better than {'; '.join(alike)}." if alike else "Significantly better than all others."
-        return plain(f"{said}. {verdict}" if tested else f"{said}.")
+        return plain(f"{parts}. {verdict}" if tested else f"{parts}.")
 
     def _figures(self, env: str) -> tuple[dict[Group, str], list[tuple[Metric, str]]]:
         """The labels of an environment's rows, and the metrics that say something about them with their keys."""
@@ -359,15 +364,17 @@ class Results(Sequence[EpisodeResult]):
         return "\n".join(["", *map(aligned, lines), ""])
 
     def _table(self, env: str) -> Markup:
-        own = self._conditions[env]
+        conditions = self._conditions[env]
         labels, shown = self._figures(env)  # the caption names the environment
         rows = {group: row for group, row in self.rows.items() if group in labels}
-        head = Markup("").join(_HEAD.format(_RIGHT, metric.meaning, metric.heading(own.currency)) for metric, _ in shown)
+        head = Markup("").join(_HEAD.format(_RIGHT, metric.meaning, metric.heading(conditions.currency)) for metric, _ in shown)
         body = Markup("").join(
             _ROW.format(labels[group], row["episodes"], Markup("").join(_cell(row, key, m.kind) for m, key in shown))
             for group, row in rows.items()
         )
-        caption = f"{env}, split {own.split or 'unknown'}, {own.grading} grading; 95 % intervals below the figures"
+        caption = (
+            f"{env}, split {conditions.split or 'unknown'}, {conditions.grading} grading; 95 % intervals below the figures"
+        )
         return _TABLE.format(plain(caption), head, body)
 
 

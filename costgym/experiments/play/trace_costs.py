@@ -1,7 +1,7 @@
 """Price the model calls of logs: at other prices, or with the cache as another vendor's rules would have it.
 
 Two modes are exact for what they assume. *Repriced* takes the tokens by class as the log has them. *Rescheduled* takes the same
-requests at the same times, and counts anew which part of each prompt is read from the cache.
+requests at the same times, and counts again which part of each prompt is read from the cache.
 """
 
 from collections.abc import Callable, Sequence
@@ -75,7 +75,7 @@ def _listed(name: str, table: PriceTable) -> ModelPrices:
 
 
 def _rescheduled(path: Path, calls: Sequence[ModelCall], price_of: Callable[[ModelCall], ModelPrices]) -> list[Usage]:
-    """Count the classes of tokens anew. A prompt that is at least as long as the one before it in its trace is taken to begin
+    """Count the classes of tokens again. A prompt that is at least as long as the one before it in its trace is taken to begin
     with it: a log has no texts."""
     if any(call.at_s is None for call in calls):
         raise ConfigError("--mode", f"{path} has model calls without a time; only `repriced` needs none")

@@ -71,13 +71,13 @@ class Session:
 
     def reset(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Begin an episode."""
-        asked = read_reset(request)
-        seed, task = asked.seed, asked.task
-        if task is None and asked.index is not None:
-            numbers = task_numbers(self.env, asked.split)
-            if asked.index >= len(numbers):
-                raise Refused(f"index: expected a whole number from 0 to {len(numbers) - 1}, got {asked.index}")
-            task = numbers[asked.index]
+        wish = read_reset(request)
+        seed, task = wish.seed, wish.task
+        if task is None and wish.index is not None:
+            numbers = task_numbers(self.env, wish.split)
+            if wish.index >= len(numbers):
+                raise Refused(f"index: expected a whole number from 0 to {len(numbers) - 1}, got {wish.index}")
+            task = numbers[wish.index]
         self.leave()
         options: dict[str, Any] = {} if task is None else {"task": task}
         if seed is None:  # the first episode has the session's seed, the next ones follow from it
@@ -88,7 +88,7 @@ class Session:
             raise Refused(str(error)) from error
         self._next_seed = None
         self.steps, self._done = 0, False
-        self._episode_id = asked.episode_id or secrets.token_hex(8)
+        self._episode_id = wish.episode_id or secrets.token_hex(8)
         self._tape = None if self._recorder is None else Tape(observation)
         answer = self._answer(observation, None, False, False, info)
         answer["observation"] |= base_env(self.env).opening()
@@ -184,9 +184,9 @@ def task_numbers(env: Env, split: object = None) -> list[int]:
     if hasattr(world, "numbers"):
         if split is None or split == world.split:
             return list(world.numbers)
-        if split not in ("train", "valid", "test") or not (found := list(world.world.tasks.numbers(split))):
+        if split not in ("train", "valid", "test") or not (numbers := list(world.world.tasks.numbers(split))):
             raise Refused(f"split: there is no split {split!r:.60}; try train or test")
-        return found
+        return numbers
     if split not in (None, world.split):
         raise Refused(f"split: this server plays {world.split}, not {split!r:.60}")
     return [task.task_id for task in world.tasks]

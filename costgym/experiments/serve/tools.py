@@ -187,14 +187,14 @@ def _chat(session: Session) -> "MarketplaceChatEnv":
 def describe(env: "MarketplaceChatEnv") -> list[types.Tool]:
     """List the candidates with their prices, then the further tools."""
     currency = env.currency
-    quotes, found = env.quotes(), []
+    quotes, tools = env.quotes(), []
     for tool in env.candidates:
         profile, price = tool.profile, quotes[tool.name]
         claim = (
             f"Price: {price:.6g} {currency} a call. "
             f"Advertised: {profile.advertised_success:.0%} success, {profile.advertised_latency_s:.2g} s."
         )
-        found.append(
+        tools.append(
             types.Tool(
                 name=f"{PREFIX}{tool.name}" if tool.name in _TAKEN else tool.name,
                 description=f"{tool.description} {claim}",
@@ -202,10 +202,10 @@ def describe(env: "MarketplaceChatEnv") -> list[types.Tool]:
                 _meta={"costgym/price": price, "costgym/currency": currency, "costgym/category": tool.category},
             )
         )
-    own = [(each.name, each.description, dict(each.parameters)) for each in env.more_functions]
-    more = [_own(name, about, takes["properties"], *takes.get("required", ())) for name, about, takes in own]
+    functions = [(function.name, function.description, dict(function.parameters)) for function in env.more_functions]
+    more = [_own(name, about, takes["properties"], *takes.get("required", ())) for name, about, takes in functions]
     named = [tool.name for tool in more]
-    return [*found, *more, *(tool for tool in OURS if tool.name not in named)]  # a session has a `wait` of its own
+    return [*tools, *more, *(tool for tool in OURS if tool.name not in named)]  # a session has a `wait` of its own
 
 
 def call(session: Session, name: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
@@ -222,11 +222,11 @@ def call(session: Session, name: str, arguments: Mapping[str, Any]) -> types.Cal
         return _result(session, "the episode has ended; connect again for another", {}, failed=True)
     # a candidate that is named like one of our own tools was listed with a prefix, which the world does not know
     whole = name.removeprefix(PREFIX)
-    asked = name if name in ("wait", "finish") else tool_name(whole if whole in _TAKEN else name)
+    world_name = name if name in ("wait", "finish") else tool_name(whole if whole in _TAKEN else name)
     # a step may play several calls and pass time: the cost of this one is what log, ledger and clock gain
     before = len(env.account().calls)
     price, at_s = env.account().ledger.price, env.account().now_s
-    answer = session.act(json.dumps({"name": asked, "arguments": dict(arguments)}))
+    answer = session.act(json.dumps({"name": world_name, "arguments": dict(arguments)}))
     episode = env.account()
     figures: dict[str, Any] = {"price": episode.ledger.price - price, "seconds": episode.now_s - at_s}
     text = answer["observation"]["text"]

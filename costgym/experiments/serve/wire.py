@@ -76,11 +76,11 @@ def encode_observation(observation: Any) -> dict[str, Any]:
 def encode_info(info: Mapping[str, Any]) -> dict[str, Any]:
     """The part of an environment's `info` that an agent may know; infinite numbers (no limit) become null. The status of a call
     is the one that its caller sees: an answer that is empty or irrelevant is an answer."""
-    told = without_verdicts(dict(info)) if "statuses" in info else info
-    found = {name: plain(value) for name, value in told.items()}
-    if "status" in found:
-        found["status"] = int(seen(Status(found["status"])))
-    return found
+    visible = without_verdicts(dict(info)) if "statuses" in info else info
+    encoded = {name: plain(value) for name, value in visible.items()}
+    if "status" in encoded:
+        encoded["status"] = int(seen(Status(encoded["status"])))
+    return encoded
 
 
 def seen(status: Status) -> Status:
@@ -97,14 +97,14 @@ def plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         # JSON has no infinity; nearly all arrays are finite, and need no look at each value
         if value.dtype.kind == "f" and not np.isfinite(value).all():
-            return [plain(each) for each in value.tolist()]
+            return [plain(element) for element in value.tolist()]
         return value.astype(int).tolist() if value.dtype.kind == "b" else value.tolist()
     if isinstance(value, np.generic):
         return plain(value.item())
     if isinstance(value, Mapping):
-        return {str(name): plain(each) for name, each in value.items()}
+        return {str(name): plain(element) for name, element in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(each) for each in value]
+        return [plain(element) for element in value]
     return str(value)
 
 
@@ -117,7 +117,7 @@ def schemas(env: gym.Env[Any, Any], by_name: bool) -> dict[str, Any]:
         observation = _object({"text": text} if isinstance(space, gym.spaces.Text) else {"value": _array(space.shape)})
     id_or_none, count = {"type": ["string", "null"]}, {"type": "integer", "minimum": 0}
     state = {"session_id": id_or_none, "episode_id": id_or_none, "step_count": count, "done": {"type": "boolean"}}
-    found = {
+    documents = {
         "action": _action_schema(env.action_space),
         "observation": observation,
         "state": {**_object(state, "done"), "additionalProperties": True},
@@ -125,8 +125,8 @@ def schemas(env: gym.Env[Any, Any], by_name: bool) -> dict[str, Any]:
     if by_name:
         prices = {"type": "object", "additionalProperties": {"type": "number"}}
         functions = {"type": "array", "items": {"type": "object"}}
-        found["reset_observation"] = _object({"text": text, "functions": functions, "prices": prices})
-    return found
+        documents["reset_observation"] = _object({"text": text, "functions": functions, "prices": prices})
+    return documents
 
 
 def _action_schema(space: gym.Space[Any]) -> dict[str, Any]:

@@ -106,10 +106,6 @@ def kind_status(tables: Any, e: Any, kind: Any) -> Any:
     return tables.kind_status[e.task, kind]
 
 
-def has_outages(rules: Any, state: Any) -> Any:
-    return rules.burst_every_s > 0.0
-
-
 def in_outage(tables: Any, rules: Any, state: Any, i: Any, of: Any, at_s: Any) -> Any:
     if of.outage < 0:
         return False

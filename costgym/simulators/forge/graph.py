@@ -22,6 +22,7 @@ MAX_FACTS = 6  # that are asked of one operation
 MAX_NOUN = 3  # words
 MAX_CHOICE = 24  # characters of a choice that a question names
 MAX_ARGUMENTS = 3  # that a question names
+MAX_WORDS = 2  # of a fact that is asked for
 MAX_SHOWN = 6  # facts that an answer shows and nobody asks for
 _IDENTIFIES = lexicon("identifies")
 _VERSION = re.compile(
@@ -50,7 +51,8 @@ _ID_FORMS = {
 }  # fmt: skip
 _KEYS = ("name", "slug", "username", "login", "handle", "symbol", "sku", "email")  # last words of ids that people say
 _FIGURES = lexicon("amounts") | lexicon("numeric") | lexicon("counts")
-_UNWANTED = lexicon("unwanted")
+_MACHINES, _MACHINE_VERBS = lexicon("of machines"), lexicon("machine verbs")
+_UNWANTED, _SAID, _ING = lexicon("unwanted"), lexicon("said of a thing"), lexicon("nouns in ing")
 _FREE, _CLASSES = lexicon("free text"), lexicon("classes")
 _MONEY, _COUNTED = lexicon("amounts"), lexicon("counts")
 _NAMELESS = lexicon("nameless")  # nouns that nobody would ask about by themselves
@@ -211,13 +213,13 @@ def _capability(operation: Operation, graph: Graph) -> CapabilityDraft | str:
         len(noun) > 40 or len(own) > MAX_NOUN or not graph.words.readable(own) or (len(own) == 1 and own[0] in _VAGUE)
         or own[0] in _NO_START or own[-1] in _NO_END - (_BOTH if len(own) > 1 else set()) or "id" in own
         or (is_past(own[-1]) and (own[-1] not in _BOTH or len(own) == 1))
-        or (own[0] in KINDS and own[0] not in _BOTH)
+        or (own[0] in KINDS and own[0] not in _BOTH) or (own[-1].endswith("ing") and own[-1] not in _ING)
         or any(is_plural(word) and word not in _FIRST_PLURALS for word in own[:-1])
     ):  # fmt: skip
         return "no noun in its name"
+    if own[-1] in (_UNWANTED if verb else _MACHINES) or own[0] in _MACHINE_VERBS:
+        return "a user would not ask for it"
     if verb:
-        if own[-1] in _UNWANTED:
-            return "a user would not ask for it"
         if not key:
             return "nothing says which one it changes"
         if kind == CHANGE and not any(a.changes for a in arguments):
@@ -330,7 +332,8 @@ def _arguments(
             and parameter.name not in {a.parameter.name for a in arguments}
             and graph.words.split(parameter.name)[-1:] not in (["id"], ["uuid"], ["guid"])
             and not isinstance(draft := _argument(parameter, "", own, graph, kind), str) and not draft.entity
-            and draft.spec is not None and draft.spec["form"] not in ("moment", "epoch", "decimal")
+            and draft.spec is not None and draft.words.lower().split(" ")[-1] in _SAID
+            and draft.spec["form"] not in ("moment", "epoch", "decimal")
         )  # fmt: skip
         found = [draft for draft, _ in zip(optional, range(1 if kind == CHANGE else 2), strict=False)]
         arguments += [replace(draft, changes=kind == CHANGE) for draft in found]
@@ -554,7 +557,7 @@ def _ask(draft: CapabilityDraft, wanted: set[str], graph: Graph) -> None:
             continue
         spec = spec_of(each.name, each.schema, draft.entity)
         told = phrase(words, spec) if words is not None and spec is not None and distinctive(spec) else None
-        if told is None or told == own or told[-1] in _IDS or any(set(told) <= each for each in asked):
+        if told is None or told == own or len(told) > MAX_WORDS or told[-1] in _IDS or any(set(told) <= each for each in asked):
             if spec is not None and plain and graph.words.written(plain).isascii():
                 facts.append(FactDraft(each, graph.words.written(plain)[:80], spec, shown=True))
             continue

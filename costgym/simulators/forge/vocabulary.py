@@ -23,6 +23,7 @@ _BASE = frozenset().union(
 # ends of words that are words themselves: a relationship is no ship
 _TAILS = frozenset(("ship", "action", "board", "able", "less", "ness", "port"))
 _FULL = mapped("in full")
+_BASE |= {word for whole in _FULL.values() for word in whole.split("_")}
 
 
 class Vocabulary:
@@ -47,7 +48,8 @@ class Vocabulary:
 
     def split(self, identifier: str) -> list[str]:
         """The words of an identifier in small letters, abbreviations in full."""
-        return [_FULL.get(part, part) for word in split(identifier) for part in self._several(word)]
+        parts = [_FULL.get(part, part) for word in split(identifier) for part in self._several(word)]
+        return [word for part in parts for word in part.split("_")]
 
     def written(self, words: list[str]) -> str:
         """Words as the document's sentences write them, abbreviations in capitals."""

@@ -25,9 +25,10 @@ def admit(tables: Any, rules: Any, state: Any, i: Any, slot: Any) -> None:
     call = layout.call(state, i, index)
     # from here on the call has its number among the tool's calls, and with it its luck
     call.k = tool.count
-    call.aim = aim(tables, rules, state, i, slot, layout.spec(tables, e, slot))
+    spec = layout.spec(tables, e, slot)
+    call.aim = aim(tables, rules, state, i, slot, spec)
     layout.note_version(e, call)
-    if must_wait(tables, rules, state, i, index, layout.in_flight(e) - 1):
+    if must_wait(tables, rules, state, i, index, spec, layout.in_flight(e) - 1):
         e.waiting += 1
     else:
         start(tables, rules, state, i, index)
@@ -39,7 +40,8 @@ def start_waiting(tables: Any, rules: Any, state: Any, i: Any) -> None:
     for index in layout.all_in_flight(state, i):
         if not layout.waits(state, i, index):
             continue
-        if must_wait(tables, rules, state, i, index, layout.in_flight(e) - e.waiting + ahead):
+        spec = layout.spec(tables, e, layout.slot(state, i, index))
+        if must_wait(tables, rules, state, i, index, spec, layout.in_flight(e) - e.waiting + ahead):
             ahead += 1
         else:
             e.waiting -= 1
@@ -70,7 +72,7 @@ def start(tables: Any, rules: Any, state: Any, i: Any, index: Any) -> None:
     start_next(spec, tool, u_outcome)
 
     call.need, status = -1, OK
-    if layout.has_outages(rules, state) and layout.in_outage(tables, rules, state, i, spec, now + delay):
+    if rules.burst_every_s > 0.0 and layout.in_outage(tables, rules, state, i, spec, now + delay):
         status = OUTAGE
     elif not tool.works:
         status = way_to_fail(tables, rules, e, tool, u_kind)

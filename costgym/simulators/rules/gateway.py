@@ -71,17 +71,16 @@ def passed_limit(rules: Any, price: Any, seconds: Any, tokens: Any, calls: Any) 
     return 0
 
 
-def must_wait(tables: Any, rules: Any, state: Any, i: Any, index: Any, taken: Any) -> Any:
+def must_wait(tables: Any, rules: Any, state: Any, i: Any, index: Any, spec: Any, taken: Any) -> Any:
     """Return whether a call has to wait now for a slot or for memory.
 
     `taken` counts the calls that have a slot of the machine, and those before this call that wait for one.
     """
-    e, slot = layout.episode(state, i), layout.slot(state, i, index)
-    spec = layout.spec(tables, e, slot)
     # a call that waits for memory holds its slot, so the machine's slots are handed out in the order of submission
-    if rules.slots > 0 and taken + layout.slots_held(e) >= rules.slots:
+    if rules.slots > 0 and taken + layout.slots_held(layout.episode(state, i)) >= rules.slots:
         return True
     if spec.concurrency:
+        slot = layout.slot(state, i, index)
         tool = layout.tool(state, i, slot)
         if tool.busy + layout.calls_held(tool) >= spec.concurrency:
             return True

@@ -111,11 +111,6 @@ def kind_status(tables: Any, e: Any, kind: Any) -> Any:
     return tables.world.kinds[kind][1]
 
 
-def has_outages(rules: Any, state: Any) -> Any:
-    """Return whether there are outages at all."""
-    return rules.burst_every_s > 0.0 or state.down
-
-
 def in_outage(tables: Any, rules: Any, state: Any, i: Any, of: Any, at_s: Any) -> Any:
     """Return whether a call of a candidate that starts at a time falls into an outage."""
     return state.in_outage(of, at_s)

@@ -170,7 +170,8 @@ class SessionEpisode(Episode):
     def end_call(self, event: Any) -> None:
         event.value.timer = None
         book.complete_in_session(self, self.rules, self, self, 0, event.value)
-        self._announce_end(event.value)
+        if self._next_end is not None:
+            self._announce_end(event.value)
 
     def redraw(self, seed: int) -> None:
         self.log.append(("redraw", seed))

@@ -157,6 +157,8 @@ def test_texts_that_hold_no_call_stay_texts_and_a_strange_mark_is_counted() -> N
     for text in ('{"name": "Lille", "people": 7}', "[1]: map(city)", "print(3)", 'Look: {"name": "other", "arguments": {}}'):
         found = read_reply(answer(content=text), (), [MAP])
         assert (found.message.content, found.message.calls, found.notes) == (text, (), ("estimated_tokens",))
+    for text in (WRITTEN, "[map(city='Lille')]"):  # where nothing is on offer, as for a plan
+        assert read_reply(answer(content=text), (), ()).message.content == text
     strange = read_reply(answer(content="Action: map\nAction Input: Lille"), (), [MAP])
     assert strange.notes == (UNREAD["unknown"], "estimated_tokens")
 

@@ -254,7 +254,7 @@ def test_an_entry_is_signed_by_a_registered_key_for_this_epoch_and_for_these_byt
     spring, other = epoch(tmp_path / "spring", keys), epoch(tmp_path / "other", keys)
     with_secret(other, "of another epoch, in which the same people enter")
     made = entry(tmp_path / "entries", "Ann", ["greedy"])
-    stranger = key(tmp_path, "Eve")
+    outsider = key(tmp_path, "Eve")
 
     def judged(name: str, change: Callable[[Path], object]) -> str:
         copy = Path(shutil.copytree(made, tmp_path / name / "entry"))
@@ -264,7 +264,7 @@ def test_an_entry_is_signed_by_a_registered_key_for_this_epoch_and_for_these_byt
 
     refused = "entry.sig: is not by a key that is registered"
     assert refused in judged("unsigned", lambda copy: None)
-    assert refused in judged("stranger", lambda copy: sign_entry(copy, spring, stranger))
+    assert refused in judged("outsider", lambda copy: sign_entry(copy, spring, outsider))
     assert refused in judged("for another epoch", lambda copy: sign_entry(copy, other, tmp_path / "keys/key of Ann"))
 
     def changed(copy: Path) -> None:

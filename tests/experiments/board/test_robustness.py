@@ -51,9 +51,14 @@ def test_the_run_is_verified_like_any_other_and_an_edited_figure_is_named(board,
         (board / "leaderboard.json").write_text(text)
 
 
-def test_the_page_has_a_surface_and_opens_on_the_world_as_it_is(board):
+def test_the_page_says_what_each_fault_costs_and_opens_on_the_world_as_it_is(board):
     page = (board / "index.html").read_text()
-    assert page.count('<table class="surface">') == 2 * 2  # two agents, two latencies
-    assert "What faults cost" in page and "Rate limits × 20" in page
+    section = page.partition('id="section-fault_robustness"')[2].partition("</section>")[0]
+    rows = json.loads((board / "leaderboard.json").read_text())["rows"]
+    assert section.count('<th scope="row">') == len({row["agent"] for row in rows})
+    for row in rows:
+        if row["fault_robustness"] is not None:
+            assert f">{100 * row['fault_robustness']:.1f}<" in section
+    assert "What faults cost" in page and "rate limits × 20" in section
     chosen = page[page.index('<select name="condition">') :].split("selected>", 1)[1].split("<", 1)[0]
     assert chosen.startswith("failures × 1, rate limits × 1, latency × 1")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from rich.console import Console
 
 from costgym.agents.catp.settings import CatpSettings
+from costgym.cli.learn.reproduce import print_reproduction
 from costgym.experiments.pages.charts import Panel, Series, panels
 from costgym.experiments.papers.catp import (
     ALPHAS,
@@ -30,7 +29,6 @@ from costgym.experiments.papers.catp import (
 from costgym.experiments.papers.claims import counted
 from costgym.experiments.papers.page import write_page
 from costgym.experiments.papers.paper import BOARD, PUBLISHED, Job, published
-from costgym.experiments.papers.tables import print_reproduction
 from costgym.experiments.play.results import EpisodeResult
 from costgym.simulators.opencatp import task, tasks
 from costgym.simulators.quality import MAX_PRICE_USD
@@ -140,7 +138,7 @@ def test_without_a_plan_that_is_valid_for_both_nothing_is_claimed(as_published: 
     assert board["follows"]
     page = write_page(PAPER, {"paper": published("catp"), **tables}, tmp_path, "")
     assert "no episode with a valid plan" in page.read_text()
-    print_reproduction(PAPER, {"paper": published("catp"), **tables}, Console(file=io.StringIO(), width=200))
+    print_reproduction(PAPER, {"paper": published("catp"), **tables})
 
 
 @pytest.mark.slow
@@ -158,7 +156,9 @@ def test_all_claims_hold_for_the_papers_own_figures_and_few_for_equal_ones(as_pu
 
 
 @pytest.mark.slow
-def test_the_page_has_the_tables_the_differences_and_a_picture(as_published: dict[str, float], tmp_path: Path) -> None:
+def test_the_page_has_the_tables_the_differences_and_a_picture(
+    as_published: dict[str, float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     found = {"paper": published("catp"), **tables_of(played(as_published))}
     text = write_page(PAPER, found, tmp_path, "costgym reproduce catp").read_text()
     for words in ("Which effects follow", "Plan by plan", "catp less hydra", "Table 3", "by construction"):
@@ -166,9 +166,9 @@ def test_the_page_has_the_tables_the_differences_and_a_picture(as_published: dic
     for file in ("catp.svg", "catp-board.svg"):
         assert file in text
         ElementTree.fromstring((tmp_path / file).read_text())
-    console = Console(file=io.StringIO(), width=80)
-    print_reproduction(PAPER, found, console)
-    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    monkeypatch.setenv("COLUMNS", "80")
+    print_reproduction(PAPER, found)
+    shown = capsys.readouterr().out
     assert "effects follow" in shown and "…" not in shown and max(map(len, shown.splitlines())) <= 80
 
 

@@ -95,6 +95,13 @@ def test_a_loop_over_http_is_the_agent_react_to_the_last_figure_and_is_handed_in
     assert row["isolated"] is (not why_not_isolated()) and "metered" not in row and row["average_requests"] > 1
 
 
+def test_a_command_without_walls_is_said_to_be_not_isolated_wherever_it_is_shown(tmp_path: Path) -> None:
+    words = ("--episodes", "1", "--isolation", "none", "--beside", "", "--out", tmp_path / "run")
+    done = invoke("rank", *words, "--", *script(tmp_path, "print(1)"))
+    assert "not isolated" in done.stderr and "command:my_agent not isolated" in " ".join(done.stdout.split())
+    assert "not isolated: its command" in (tmp_path / "run" / "index.html").read_text()
+
+
 def test_the_answer_may_be_the_last_line_and_a_command_without_a_request_pays_for_what_it_was_shown(tmp_path: Path) -> None:
     done, mine = rank(tmp_path, "print('I think')\nprint('it is 42')", "--beside", "")
     assert done.exit_code == 0 and not any(each["crash"] for each in mine if "crash" in each)

@@ -499,3 +499,35 @@ def test_openenvs_validator_finds_what_it_looks_for(address: str) -> None:
     assert document["paths"]["/step"]["post"]["requestBody"]["content"]["application/json"]["schema"]["properties"]["action"]
     status, answer = http(address, "/mcp", {})
     assert status == 200 and answer["jsonrpc"] == "2.0" and answer["error"]["code"] == -32600
+
+
+def test_silent_connections_of_one_address_leave_room_for_others() -> None:
+    with served("--sessions", 4, "--client-connections", 10, "--timeout", 30) as (address, _):
+        place = urlsplit(address)
+
+        def silent() -> bool:
+            """Open a connection, say nothing, and tell whether it was closed at once."""
+            connection = socket.create_connection((place.hostname, place.port), timeout=5)
+            held.append(connection)
+            connection.settimeout(1.0)
+            try:
+                return connection.recv(1) == b""
+            except TimeoutError:
+                return False
+            except ConnectionResetError:
+                return True
+
+        held: list[socket.socket] = []
+        try:
+            assert [silent() for _ in range(12)] == [False] * 10 + [True] * 2
+            with socket.socket() as other:
+                other.bind(("127.0.0.2", 0))
+                other.settimeout(5)
+                other.connect((place.hostname, place.port))
+                other.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                assert b" 200 " in other.recv(4096)
+            held.pop(0).close()
+            assert not silent()  # a place of its own is free again
+        finally:
+            for connection in held:
+                connection.close()

@@ -30,7 +30,7 @@ def tiny(random: Random) -> Scenario:
             ("timeout_s", (1.0, 5.0)), ("quota", (1, 2)), ("rate_limit", (1,)), ("window_s", (2.0, 10.0)),
             ("concurrency", (1,)), ("cold_start_s", (0.5,)),
         ):  # fmt: skip
-            if random.random() < 0.3:
+            if random.random() < (0.6 if name == "timeout_s" else 0.3):
                 found[name] = random.choice(values)
         return found
 
@@ -51,8 +51,16 @@ def tiny(random: Random) -> Scenario:
         events += [{"at_s": 5.0, "kind": "unban"}] if kind == "ban" else []
         if kind == "price_change":
             events[0]["factor"] = random.choice((0.5, 2.0))
-    kinds = {"timeout": 0.4, "server_error": 0.2, "unauthorized": 0.2, "connection_error": 0.2}
-    failures: dict[str, Any] = {"slip": 0.1, "persistence": 0.3, "sticky": random.choice((0.3, 0.9)), "kinds": kinds}
+    # a failure that is certain to have no effect has one all the same where the call is so slow that it times out
+    kinds = random.choice(
+        ({"unauthorized": 1.0}, {"timeout": 0.4, "server_error": 0.2, "unauthorized": 0.2, "connection_error": 0.2})
+    )
+    failures: dict[str, Any] = {
+        "slip": random.choice((0.0, 0.1)),
+        "persistence": 0.3,
+        "sticky": random.choice((0.3, 0.9)),
+        "kinds": kinds,
+    }
     if random.random() < 0.3:
         failures["bursts"] = {"every_s": 4.0, "lasts_s": 2.0}
     return parse_scenario(

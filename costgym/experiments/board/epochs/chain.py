@@ -84,7 +84,7 @@ class Chain:
 
 def read_chain(folder: Path, epoch: Epoch) -> list[Verdict]:
     """Read the verdicts on an epoch; raises DataError, with the line, where one was changed, lost, added or moved."""
-    path, found, previous = folder / CHAIN, list[Verdict](), epoch.terms
+    path, verdicts, previous = folder / CHAIN, list[Verdict](), epoch.terms
     for number, line in enumerate(read_lines(path)):
         try:
             verdict = Verdict.model_validate(decode_json(line, once=True))
@@ -93,10 +93,10 @@ def read_chain(folder: Path, epoch: Epoch) -> list[Verdict]:
         for problem in _problems(verdict, line, number, previous, epoch):
             raise DataError(path, problem, f"line {number + 1}")
         previous = _digest(line)
-        found.append(verdict)
-    if len({verdict.entry for verdict in found}) < len(found):
+        verdicts.append(verdict)
+    if len({verdict.entry for verdict in verdicts}) < len(verdicts):
         raise DataError(path, "has two verdicts on one entry")
-    return found
+    return verdicts
 
 
 def _problems(verdict: Verdict, line: str, number: int, previous: str, epoch: Epoch) -> Iterator[str]:
@@ -116,7 +116,7 @@ def _digest(line: str) -> str:
 
 def environment() -> dict[str, str]:
     """What the judge plays with: versions of Python and of the packages, the machine, and the image where one is named."""
-    packages = sorted({f"{each.name}=={each.version}" for each in metadata.distributions()})
+    packages = sorted({f"{package.name}=={package.version}" for package in metadata.distributions()})
     return {
         "costgym": __version__,
         "python": platform.python_version(),

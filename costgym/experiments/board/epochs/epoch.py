@@ -80,16 +80,16 @@ class Epoch(BaseModel):
     def secret_run(self, secret: str, agents: Mapping[str, Sequence[str]], table: Path | None) -> RunConfig:
         """The configuration that some agents play, by their tracks; all else is the epoch's own. `table` is the secret outcome
         table of plans."""
-        own = (track.model_copy(update={"agents": tuple(agents.get(track.name, ()))}) for track in self.run.tracks)
-        tracks = tuple(_secret_track(track, secret, self.worlds, table) for track in own if track.agents)
+        tracks_of_agents = (track.model_copy(update={"agents": tuple(agents.get(track.name, ()))}) for track in self.run.tracks)
+        tracks = tuple(_secret_track(track, secret, self.worlds, table) for track in tracks_of_agents if track.agents)
         return self.run.model_copy(update={"tracks": tracks, "seed": seed_of(secret)})
 
 
-def create(folder: Path, asked: RunOptions, keys: Path | None = None, terms: EpochOptions | None = None) -> Epoch:
+def create(folder: Path, options: RunOptions, keys: Path | None = None, terms: EpochOptions | None = None) -> Epoch:
     """Draw the secret of an epoch into a new folder; `epoch.json` there is to be published.
 
     Args:
-        asked: what is played, as for a leaderboard: suite, budgets, model. Agents that it names are the references.
+        options: what is played, as for a leaderboard: suite, budgets, model. Agents that it names are the references.
         keys: file of who may enter, as `identities.read_identities` reads it.
         terms: all else.
 
@@ -105,10 +105,10 @@ def create(folder: Path, asked: RunOptions, keys: Path | None = None, terms: Epo
         raise ConfigError("--end", f"expected a day not before {begin}, got {end}")
     if folder.exists() and any(folder.iterdir()):
         raise ConfigError("--out", f"{folder} exists already; a secret is used for one epoch")
-    public = make_run_config(asked)
+    public = make_run_config(options)
     for name in tracks or ():
         check_known("track of the suite", name, [track.name for track in public.tracks])
-    secret, found = secrets.token_hex(32), []
+    secret, chosen = secrets.token_hex(32), []
     for track in public.tracks:
         if tracks is not None and track.name not in tracks:
             continue
@@ -117,10 +117,10 @@ def create(folder: Path, asked: RunOptions, keys: Path | None = None, terms: Epo
                 remedy = "give --table" if track.name == PLANS else "choose other --tracks"
                 raise ConfigError("--tracks", f"{track.name} has no worlds but the public ones; {remedy}")
             continue
-        agents = track.agents if asked.agents is not None else tuple(_references(track.name))
-        found.append(_with_episodes(track.model_copy(update={"agents": agents}), terms.tasks))
-    if not found:
-        raise ConfigError("--suite", f"{asked.suite} has no track with other worlds than the public ones")
+        agents = track.agents if options.agents is not None else tuple(_references(track.name))
+        chosen.append(_with_episodes(track.model_copy(update={"agents": agents}), terms.tasks))
+    if not chosen:
+        raise ConfigError("--suite", f"{options.suite} has no track with other worlds than the public ones")
     epoch = _checked(
         {
             "name": terms.name,
@@ -130,7 +130,7 @@ def create(folder: Path, asked: RunOptions, keys: Path | None = None, terms: Epo
             "worlds": worlds,
             "secret_sha256": hashlib.sha256(secret.encode()).hexdigest(),
             "outcomes": None if table is None else _table_digest(table),
-            "run": public.model_copy(update={"tracks": tuple(found), "weights": {}}),
+            "run": public.model_copy(update={"tracks": tuple(chosen), "weights": {}}),
             "judge": "" if terms.judge is None else public_key(terms.judge),
             "identities": () if keys is None else read_identities(keys),
         }
@@ -279,16 +279,16 @@ def pooled(run: RunConfig, results: Iterable[EpisodeResult]) -> tuple[RunConfig,
     tracks, before = [], dict[tuple[str, str], int]()
     for track in run.tracks:
         merged: dict[str, Condition] = {}
-        for each in track.conditions:
-            one = each.model_copy(update={"settings": without_world(each.settings)})
-            before[track.name, each.key] = start = merged[one.key].episodes if one.key in merged else 0
-            merged[one.key] = one.model_copy(update={"episodes": start + each.episodes})
+        for condition in track.conditions:
+            one = condition.model_copy(update={"settings": without_world(condition.settings)})
+            before[track.name, condition.key] = start = merged[one.key].episodes if one.key in merged else 0
+            merged[one.key] = one.model_copy(update={"episodes": start + condition.episodes})
         tracks.append(track.model_copy(update={"conditions": tuple(merged.values())}))
-    found = []
+    episodes = []
     for result in results:
         first = before[track_of(result.env, result.settings), condition_key(result.budget, result.settings)]
-        found.append(replace(result, settings=without_world(result.settings), episode=first + result.episode))
-    return run.model_copy(update={"tracks": tuple(tracks)}), found
+        episodes.append(replace(result, settings=without_world(result.settings), episode=first + result.episode))
+    return run.model_copy(update={"tracks": tuple(tracks)}), episodes
 
 
 def without_world(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -40,16 +40,16 @@ def read_identities(path: Path) -> tuple[Identity, ...]:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(path, f"cannot be read as public keys ({error})") from error
-    found = []
+    identities = []
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.startswith("#"):
             continue
         kind, key, *name = line.split(maxsplit=2)
         try:
-            found.append(Identity(name=" ".join(" ".join(name).split()), key=f"{kind} {key}"))
+            identities.append(Identity(name=" ".join(" ".join(name).split()), key=f"{kind} {key}"))
         except ValueError:
             raise DataError(path, "expected a line as in a .pub file: TYPE KEY NAME", f"line {number}") from None
-    return tuple(found)
+    return tuple(identities)
 
 
 def public_key(key: Path) -> str:
@@ -73,7 +73,7 @@ def is_signed(text: str, signature: str, key: str, purpose: str) -> bool:
 
 def signer_of(text: str, signature: str, identities: Sequence[Identity]) -> Identity | None:
     """Who of them made a signature of a text, if anybody."""
-    number = _signer(text, signature, [each.key for each in identities], ENTRY)
+    number = _signer(text, signature, [identity.key for identity in identities], ENTRY)
     return None if number is None else identities[number]
 
 

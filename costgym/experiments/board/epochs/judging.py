@@ -15,7 +15,6 @@ from typing import Any
 from costgym.agents.custom import is_custom
 from costgym.agents.registry import is_trained
 from costgym.experiments.board.board import PageMaker
-from costgym.experiments.board.conditions import condition_key
 from costgym.experiments.board.epochs.chain import CHAIN, REFERENCES, Chain, Verdict
 from costgym.experiments.board.epochs.epoch import (
     OUTCOMES,
@@ -31,7 +30,7 @@ from costgym.experiments.board.epochs.epoch import (
 from costgym.experiments.board.epochs.identities import ENTRY as FOR_AN_ENTRY
 from costgym.experiments.board.epochs.identities import MAX_SIGNATURE_BYTES, entry_text, public_key, sign, signer_of
 from costgym.experiments.board.epochs.playing import Derived, Player
-from costgym.experiments.board.epochs.ranking import board_document, verdict_text
+from costgym.experiments.board.epochs.ranking import board_document, condition_of, verdict_text
 from costgym.experiments.board.reruns.sandbox import NONE, choose
 from costgym.experiments.board.submissions.informed import Informed
 from costgym.experiments.board.submissions.manifest import CODE, MANIFEST, SIGNATURE, Submission, read_manifest
@@ -105,23 +104,23 @@ def judge(
     make_folder(board)
     make_folder(folder / RECORDS)
     with ExitStack() as locks:
-        for place in (folder, board):
-            locks.enter_context(sole_writer(place))
+        for locked in (folder, board):
+            locks.enter_context(sole_writer(locked))
         finish_change(board)
         player = Player(epoch, read_secret(folder, epoch), table_in(folder, epoch), engine or Local(), choose(sandbox), minutes)
         court = Court(player, folder, board, Chain(board, epoch, key), pages, say)
         court.open()
-        found, published = [], time.monotonic()
+        verdicts, published = [], time.monotonic()
         for path in _entries(entries):
             if verdict := court.judge(path):
                 say(f"{plain(path.name)}: {verdict_text(epoch, verdict)}")
-                found.append(verdict)
+                verdicts.append(verdict)
                 if time.monotonic() > published + PUBLISH_S:
                     court.publish()
                     published = time.monotonic()
         court.publish()
         remove(folder / WORK)
-    return found
+    return verdicts
 
 
 def _entries(paths: Sequence[Path]) -> Iterator[Path]:
@@ -132,7 +131,7 @@ def _entries(paths: Sequence[Path]) -> Iterator[Path]:
         if (path / MANIFEST).exists():
             yield path
         else:
-            yield from sorted(each for each in path.iterdir() if not each.name.startswith("."))
+            yield from sorted(inside for inside in path.iterdir() if not inside.name.startswith("."))
 
 
 @dataclass(slots=True)
@@ -185,8 +184,8 @@ class Court:
                 problems = problems or self._identify(digest, signature, about) or _misfits(self.epoch, manifest)
             if manifest is None or problems:
                 return self._refuse(about, problems)
-            own = any(is_custom(file.agent) for file in manifest.files)
-            if own and self.player.sandbox == NONE:
+            own_code = any(is_custom(file.agent) for file in manifest.files)
+            if own_code and self.player.sandbox == NONE:
                 self.say(f"{plain(path.name)}: waits for a machine with a sandbox, because its agents have their own code")
                 return None
             claim = validate(entry, engine=self.player.engine)
@@ -220,9 +219,9 @@ class Court:
         derived = self.player.derive(config, record, self.informed)
         if derived.problems:
             raise DataError("record", "; ".join(derived.problems[:3]))
-        kept = self.folder / RECORDS / name
-        remove(kept)
-        record.replace(kept)
+        destination = self.folder / RECORDS / name
+        remove(destination)
+        record.replace(destination)
         return derived
 
     def _identify(self, digest: str, signature: str, about: dict[str, Any]) -> list[str]:
@@ -236,8 +235,8 @@ class Court:
         return []
 
     def _refuse(self, about: Mapping[str, Any], reasons: Sequence[str]) -> Verdict:
-        told = tuple(reason[:LONGEST_REASON] for reason in reasons[:3])
-        return self.chain.add(**about, accepted=False, reasons=told)
+        shortened = tuple(reason[:LONGEST_REASON] for reason in reasons[:3])
+        return self.chain.add(**about, accepted=False, reasons=shortened)
 
 
 def _take_signature(entry: Path) -> str:
@@ -283,9 +282,7 @@ def _with_claims(
     """Rows with what the entry claims of each; a claim is shown beside the figure, and that is all that it is for."""
 
     def key(row: Mapping[str, Any]) -> tuple[str, str]:
-        track = str(row["track"])
-        varied = {name: row[name] for each in epoch.run.track(track).conditions for name in each.settings if name in row}
-        return str(row["agent"]), condition_key(row["budget"], varied, track)
+        return str(row["agent"]), condition_of(epoch, row)
 
     claims = {key(row): row.get(epoch.run.track(row["track"]).ranked_by) for row in claimed}
     return tuple({**row, "claimed": claims.get(key(row))} for row in rows)
@@ -323,7 +320,7 @@ def reveal(folder: Path, board: Path, pages: PageMaker | None = None, engine: En
 def episodes_of(player: Player, verdicts: Sequence[Verdict], records: Path) -> dict[str, tuple[dict[str, Any], ...]]:
     """Replay all that was played: the whole rows of every verdict, by its entry. Raises DataError, in words, where a record is
     not what a verdict was given on."""
-    found = {}
+    rows = {}
     informed: Informed = {}
     for verdict in verdicts:
         if not verdict.accepted:
@@ -335,8 +332,8 @@ def episodes_of(player: Player, verdicts: Sequence[Verdict], records: Path) -> d
         if derived.problems:
             raise DataError(record, "; ".join(derived.problems[:3]))
         informed = informed or derived.informed
-        told = [{name: value for name, value in row.items() if name != "claimed"} for row in verdict.rows]
-        if told != list(derived.public):
+        recorded = [{name: value for name, value in row.items() if name != "claimed"} for row in verdict.rows]
+        if recorded != list(derived.public):
             raise DataError(record, f"replay derives other rows than the verdict {verdict.number} in {CHAIN}")
-        found[verdict.entry] = derived.rows
-    return found
+        rows[verdict.entry] = derived.rows
+    return rows

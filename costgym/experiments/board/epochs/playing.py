@@ -92,7 +92,7 @@ class Player(NamedTuple):
             return Derived((), tuple(problems), informed or {})
         known = informed or informed_of(config, results)
         run, whole = pooled(config.model_copy(update={"seed": self.epoch.run.seed}), results)
-        signs = {
+        signs_by_row = {
             key: total(one.signs for one in group)
             for key, group in by_row(one._replace(result=result) for one, result in zip(played, whole, strict=True)).items()
         }
@@ -100,9 +100,9 @@ class Player(NamedTuple):
         rows = []
         derived = rows_of(run, whole)
         for row, key in zip(derived, row_keys(run, derived), strict=True):
-            own = (result for result in whole if (result.agent, _key(row["track"], result)) == key)
-            foresight = foresight_of(own, beside.get(key[1], {}), run.track(row["track"]).seeds)
-            rung = alarms(signs.get(key, Signs()), row["track"], foresight)
+            of_row = (result for result in whole if (result.agent, _key(row["track"], result)) == key)
+            foresight = foresight_of(of_row, beside.get(key[1], {}), run.track(row["track"]).seeds)
+            rung = alarms(signs_by_row.get(key, Signs()), row["track"], foresight)
             rows.append({**row, **({"alarms": rung} if rung else {})})
         return Derived(tuple(json.loads(json.dumps(rows))), (), known)
 
@@ -126,7 +126,7 @@ def _key(track: str, result: EpisodeResult) -> str:
 
 def _informed(config: RunConfig, known: Informed, data: str | None) -> dict[str, dict[int, EpisodeResult]]:
     """The informed policy's episodes by their condition, with the worlds of each taken as one."""
-    found: dict[str, dict[int, EpisodeResult]] = {}
+    by_condition: dict[str, dict[int, EpisodeResult]] = {}
     before: dict[str, int] = {}
     for track in config.tracks:
         for condition in track.conditions:
@@ -134,38 +134,18 @@ def _informed(config: RunConfig, known: Informed, data: str | None) -> dict[str,
             start = before.get(key, 0)
             before[key] = start + condition.episodes
             played = play_informed(track, condition, config.seed, data, known)
-            found.setdefault(key, {}).update({start + index: result for index, result in played.items()})
-    return found
+            by_condition.setdefault(key, {}).update({start + index: result for index, result in played.items()})
+    return by_condition
 
 
 def _ours(entries: Entries, row: RowConfig, engine: Engine) -> Iterator[EpisodeOutput]:
     """Play a row of an agent of costgym, whose code needs no walls."""
-    missing = list(range(row.condition.episodes))
-    for _ in range(2):
-        items = (WorkItem(*row.key, part[0], part[-1] + 1) for part in _consecutive(missing, engine.episodes_per_task))
-        void = []
-        for output in engine.stream(play_item, entries, items):
-            if output.result.void:
-                void.append(output.result.episode)
-            else:
-                yield output
-        missing = sorted(void)
-        if not missing:
-            return
-    raise InfrastructureError(
-        f"the judge's model failed again in {len(missing)} episodes of {row.agent}; run the command again"
-    )
-
-
-def _consecutive(indices: Sequence[int], longest: int) -> Iterator[list[int]]:
-    part: list[int] = []
-    for index in indices:
-        if part and (index != part[-1] + 1 or len(part) == longest):
-            yield part
-            part = []
-        part.append(index)
-    if part:
-        yield part
+    count, longest = row.condition.episodes, engine.episodes_per_task
+    items = (WorkItem(*row.key, start, min(count, start + longest)) for start in range(0, count, longest))
+    for output in engine.stream(play_item, entries, items):
+        if output.result.void:
+            raise InfrastructureError(f"the judge's model fails ({output.result.void_reason}); run the command again")
+        yield output
 
 
 def own_code(config: RunConfig, row: RowConfig, code: Path | None, sandbox: str, limits: Limits) -> Iterator[EpisodeOutput]:

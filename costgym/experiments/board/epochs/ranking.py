@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from costgym.experiments.board.board import document_of
-from costgym.experiments.board.conditions import condition_label, grouped
+from costgym.experiments.board.conditions import condition_key, condition_label, grouped
 from costgym.experiments.board.epochs.chain import REFERENCES, Verdict
 from costgym.experiments.board.epochs.epoch import Epoch
 from costgym.experiments.board.epochs.identities import same_name
@@ -33,8 +33,8 @@ def board_document(
         for number, row in enumerate(verdict.rows):
             tries.append((verdict, row if whole is None else {**whole[verdict.entry][number], "claimed": row.get("claimed")}))
     rows = []
-    for own in grouped(tries, lambda each: (_whose(each), str(each[1]["track"]), _condition(epoch, each[1]))).values():
-        rows.append(_row_of(epoch, own))
+    for group in grouped(tries, lambda one: (_whose(one), condition_of(epoch, one[1]))).values():
+        rows.append(_row_of(epoch, group))
     document = document_of(epoch.run, rows)
     about = {
         "name": epoch.name,
@@ -57,9 +57,11 @@ def _whose(one: tuple[Verdict, Mapping[str, Any]]) -> tuple[str, str]:
     return (REFERENCES, str(row["agent"])) if verdict.entry == REFERENCES else ("", same_name(verdict.identity))
 
 
-def _condition(epoch: Epoch, row: Mapping[str, Any]) -> str:
-    varied = {name for each in epoch.run.track(str(row["track"])).conditions for name in each.settings}
-    return repr((sorted(row["budget"].items()), sorted((name, row.get(name)) for name in varied)))
+def condition_of(epoch: Epoch, row: Mapping[str, Any]) -> str:
+    """The track and the condition of a row, as a key."""
+    track = epoch.run.track(str(row["track"]))
+    varied = {name for condition in track.conditions for name in condition.settings}
+    return condition_key(row["budget"], {name: row.get(name) for name in varied}, track.name)
 
 
 def _row_of(epoch: Epoch, tries: Sequence[tuple[Verdict, Mapping[str, Any]]]) -> dict[str, Any]:
@@ -67,16 +69,16 @@ def _row_of(epoch: Epoch, tries: Sequence[tuple[Verdict, Mapping[str, Any]]]) ->
     verdict, first = tries[-1]
     rows = [row for _, row in tries]
     metric = epoch.run.track(str(first["track"])).ranked_by
-    own = {name: value for name, value in (first if len(rows) == 1 else mean_of(rows)).items() if name != "claimed"}
+    figures = {name: value for name, value in (first if len(rows) == 1 else mean_of(rows)).items() if name != "claimed"}
     if verdict.entry == REFERENCES:
-        return {**own, "verified": RERUN}
+        return {**figures, "verified": RERUN}
     agent = str(first["agent"]) if len(rows) == 1 else f"{len(rows)} tries"
     claims = [row.get("claimed") for row in rows]
     played = [row.get(metric) for row in rows]
     about = {
         "metric": metric,
         "claimed": _mean(claims),
-        "played": own.get(metric),
+        "played": figures.get(metric),
         "tries": len(rows),
         "figures": [
             {"agent": row["agent"], "entry": of.entry, "claimed": claim, "played": figure}
@@ -84,38 +86,38 @@ def _row_of(epoch: Epoch, tries: Sequence[tuple[Verdict, Mapping[str, Any]]]) ->
         ],
     }
     submission = {**verdict.about, "name": verdict.identity}
-    return {**own, "agent": f"{agent} ({verdict.identity})", "verified": RERUN, "submission": submission, RERUN: about}
+    return {**figures, "agent": f"{agent} ({verdict.identity})", "verified": RERUN, "submission": submission, RERUN: about}
 
 
 def mean_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The row of several tries: the mean of each figure and of the ends of its interval; numbers of episodes are summed."""
-    first, found = rows[0], dict[str, Any]()
+    first, mean = rows[0], dict[str, Any]()
     for name, value in first.items():
         values = [row.get(name) for row in rows]
         if name in _OF_ONE_TRY:
             continue
         if name in _COUNTS:
-            found[name] = sum(int(each or 0) for each in values)
+            mean[name] = sum(int(each or 0) for each in values)
         elif isinstance(value, bool) or (isinstance(value, str | dict) and name not in ("ci95", BY_EPISODE)):
-            found[name] = value
+            mean[name] = value
         elif name == "ci95":
             known = [end for end in value if all(end in row["ci95"] for row in rows)]
-            found[name] = {end: [_mean(row["ci95"][end][side] for row in rows) for side in (0, 1)] for end in known}
+            mean[name] = {end: [_mean(row["ci95"][end][side] for row in rows) for side in (0, 1)] for end in known}
         elif name == BY_EPISODE:
-            found[name] = {key: _mean_episodes([row[BY_EPISODE][key] for row in rows]) for key in value}
+            mean[name] = {key: _mean_episodes([row[BY_EPISODE][key] for row in rows]) for key in value}
         elif name == "alarms":
             continue
         elif isinstance(value, list):
-            found[name] = [_mean(each) for each in zip(*(each or () for each in values), strict=False)]
+            mean[name] = [_mean(column) for column in zip(*(column or () for column in values), strict=False)]
         else:
-            found[name] = _mean(values)
+            mean[name] = _mean(values)
     models = dict.fromkeys(str(row["model"]) for row in rows if row.get("model"))
-    found["model"] = ", ".join(models)
+    mean["model"] = ", ".join(models)
     if any(row.get("metered") is False for row in rows):
-        found["metered"] = False
+        mean["metered"] = False
     if rung := list(dict.fromkeys(text for row in rows for text in row.get("alarms") or ())):
-        found["alarms"] = rung
-    return found
+        mean["alarms"] = rung
+    return mean
 
 
 def _mean(values: Iterable[Any]) -> float | None:
@@ -134,10 +136,10 @@ def verdict_text(epoch: Epoch, verdict: Verdict) -> str:
     """A verdict in a line."""
     if not verdict.accepted:
         return plain(f"refused: {'; '.join(verdict.reasons)}")
-    told = []
+    lines = []
     for row in verdict.rows:
         track = epoch.run.track(str(row["track"]))
         metric, limits = track.ranked_by, condition_label(row, track.document())
         about = {"metric": metric, "claimed": row.get("claimed"), "played": row.get(metric)}
-        told.append(" ".join(filter(None, (str(row["track"]), str(row["agent"]), limits))) + f": {claim_text(about)}")
-    return plain(f"played: {'; '.join(told)}")
+        lines.append(" ".join(filter(None, (str(row["track"]), str(row["agent"]), limits))) + f": {claim_text(about)}")
+    return plain(f"played: {'; '.join(lines)}")

@@ -1,7 +1,6 @@
 """An agent that plays in a process of its own, without a network and without a world."""
 
 import contextlib
-import ctypes
 import io
 import json
 import math
@@ -11,7 +10,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import IO, Any
@@ -114,22 +112,7 @@ MAX_EXAMPLES = 10_000
 STARTS = 10  # times that the process of an agent is started; each is lost at the latest after `REPLY_S`
 REPLY_S = 120.0  # seconds in which an agent must have read what it was sent, and have sent each of its answers whole
 MAX_QUESTIONS = 10_000  # to its models in an episode, which take the judge's time; ours ask some hundred
-_SET_DUMPABLE = 4  # prctl(2)
 _KEPT = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "OMP_NUM_THREADS", "VIRTUAL_ENV")  # that the agent may see: no keys
-
-
-@contextlib.contextmanager
-def unreadable_memory() -> Iterator[None]:
-    """Meanwhile no other process of the same user can read this one's memory (Linux; elsewhere nothing happens)."""
-    prctl = getattr(ctypes.CDLL(None), "prctl", None) if sys.platform == "linux" else None
-    if prctl is None:
-        yield
-        return
-    prctl(_SET_DUMPABLE, 0)
-    try:
-        yield
-    finally:
-        prctl(_SET_DUMPABLE, 1)
 
 
 class ProcessAgent(Agent):
@@ -154,8 +137,8 @@ class ProcessAgent(Agent):
     ) -> None:
         self.env_id, self.limits = env_id, limits or Limits()
         real = None if is_simulated(model) or is_custom(name) else make_model(model)
-        own = self._models_of(name, env_id, model, real)
-        self.handles = own if real is None else (LanguageModelHandle(real), *own)
+        models = self._models_of(name, env_id, model, real)
+        self.handles = models if real is None else (LanguageModelHandle(real), *models)
         self._starts = self._questions = 0
         self._folder = tempfile.TemporaryDirectory(prefix="costgym-agent-")
         self._command = [sys.executable, "-m", "costgym.experiments.board.reruns.agent_process"]
@@ -192,8 +175,8 @@ class ProcessAgent(Agent):
         self._starts += 1
         self._sent: dict[int, Any] = {}
         home = Path(self._folder.name)
-        place = Place(home, self._code)
-        inside = confined(self._command, place) if self._sandbox == BUBBLEWRAP else contextlib.nullcontext((self._command, ()))
+        paths = Place(home, self._code)
+        inside = confined(self._command, paths) if self._sandbox == BUBBLEWRAP else contextlib.nullcontext((self._command, ()))
         with inside as (whole, handles):
             self._process = subprocess.Popen(
                 whole,
@@ -332,8 +315,8 @@ class ProcessAgent(Agent):
             reply: Reply = model.complete(*request)
         except (InfrastructureError, ConfigError) as error:
             if answers(model):
-                said = URL.sub("", str(error))  # results name no server
-                raise AgentCrash(f"its request broke a model that answers others ({said})") from error
+                refusal = URL.sub("", str(error))  # results name no server
+                raise AgentCrash(f"its request broke a model that answers others ({refusal})") from error
             if self.limits.outages <= 0:
                 raise AgentCrash("the judge's model failed in more of its episodes than may be put back") from error
             raise

@@ -83,7 +83,7 @@ def why_not() -> str:
 
 
 @contextmanager
-def confined(command: Sequence[str], place: Place) -> Iterator[tuple[list[str], tuple[int, ...]]]:
+def confined(command: Sequence[str], paths: Place) -> Iterator[tuple[list[str], tuple[int, ...]]]:
     """Yield a command that runs another in the sandbox, and the file handles that it must inherit. Run as an ordinary user: the
     kernel counts none of root's threads, so only their memory bounds those."""
     handle = _filter()
@@ -92,15 +92,15 @@ def confined(command: Sequence[str], place: Place) -> Iterator[tuple[list[str], 
         memory = ("--size", str(FILE_BYTES), "--tmpfs")
         alone = ("--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--hostname", "agent")
         mounts = [word for path in _readable() for word in ("--ro-bind", path, path)]
-        own = () if place.code is None else ("--ro-bind", str(place.code.resolve()), str(place.code.resolve()))
-        start = place.home if place.code is None else place.code.resolve()
+        code = () if paths.code is None else ("--ro-bind", str(paths.code.resolve()), str(paths.code.resolve()))
+        start = paths.home if paths.code is None else paths.code.resolve()
         whole = [
             *("prlimit", *limits, *_limits(**{"as": ADDRESS_BYTES}), "--", "bwrap", *alone, "--seccomp", str(handle)),
             *(*memory, "/tmp", *mounts, *_links(), "--proc", "/proc", "--dev", "/dev"),
             *("--ro-bind", "/dev/zero", "/dev/zero"),  # mounted without devices: shared, it would be memory that nobody counts
             # after the packages, so that a home or a folder of files below one of them is what it says; a sandbox that root
             # runs could write the kernel's settings below /proc/sys without any capability
-            *(*memory, str(place.home), *own, "--remount-ro", "/dev", "--remount-ro", "/proc", "--remount-ro", "/"),
+            *(*memory, str(paths.home), *code, "--remount-ro", "/dev", "--remount-ro", "/proc", "--remount-ro", "/"),
             # threads are counted by user and namespace, so this limit is set inside
             *("--chdir", str(start), "--", "prlimit", *_limits(nproc=THREADS), "--", *command),
         ]
@@ -122,9 +122,9 @@ def _readable() -> list[str]:
     """List what an interpreter with this one's packages reads, outermost folders first."""
     package = Path(str(sys.modules[__name__.partition(".")[0]].__file__)).resolve().parent
     system = [Path(path) for path in ("/usr", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/alternatives")]
-    found = {path for path in (*map(Path, (sys.prefix, sys.base_prefix)), package, *system) if path.exists()}
-    found |= {path.resolve() for path in found}
-    return sorted(str(path) for path in found if not found.intersection(path.parents))
+    readable = {path for path in (*map(Path, (sys.prefix, sys.base_prefix)), package, *system) if path.exists()}
+    readable |= {path.resolve() for path in readable}
+    return sorted(str(path) for path in readable if not readable.intersection(path.parents))
 
 
 def _links() -> list[str]:

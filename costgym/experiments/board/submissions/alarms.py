@@ -52,8 +52,6 @@ class Signs(NamedTuple):
     squares: float = 0.0  # squared luck of each episode, summed: that variance as it was met; calls of an episode may be alike
     episodes: int = 0
     calls: int = 0  # those first calls
-    choices: int = 0  # those of them where other tools on offer would have served the same need
-    lead: float = 0.0  # by how much the tools chosen are more reliable than the others on average, summed
     tasks: frozenset[str] = frozenset()
     flawed: frozenset[str] = frozenset()  # tasks that in some episode were not played as well as the optimum would
 
@@ -115,12 +113,8 @@ def signs_of(world: Any, episode: Episode, actions: list[Any], result: EpisodeRe
     flawed = frozenset() if result.regret is not None and abs(result.regret) <= ROUNDING else task
     if world.world is None:
         return Signs(better, tasks=task, flawed=flawed)
-    worked = expected = variance = lead = 0.0
-    choices = 0
+    worked = expected = variance = 0.0
     met: set[str] = set()
-    serving: dict[int, list[float]] = {}
-    for candidate in world.account().candidates:
-        serving.setdefault(candidate.need, []).append(candidate.profile.reliability)
     for call in episode.calls:
         if not call.status.executed or call.status in _UNDECIDED or call.tool in met:
             continue
@@ -129,14 +123,9 @@ def signs_of(world: Any, episode: Episode, actions: list[Any], result: EpisodeRe
         worked += call.status in _WORKED
         expected += reliability
         variance += reliability * (1.0 - reliability)
-        need = world.account().candidates[call.slot].need if call.slot >= 0 else -1
-        others = len(serving[need]) - 1 if need >= 0 else 0
-        if others:
-            choices += 1
-            lead += reliability - (sum(serving[need]) - reliability) / others
     unseen = _unseen_facts(world, actions) if world.calls_by_name else 0
     luck = (worked - expected) ** 2
-    return Signs(better, unseen, worked, expected, variance, luck, 1, len(met), choices, lead, task, flawed)
+    return Signs(better, unseen, worked, expected, variance, luck, 1, len(met), task, flawed)
 
 
 def _unseen_facts(world: Any, actions: list[Any]) -> int:

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from costgym.simulators.errors import DataError
+from costgym.simulators.files import read_bytes
 
+MAX_LOG_BYTES = 2**30
 LONGEST_CELL = 2**27  # characters of a cell of a CSV file: a recorded answer of a tool
 LONGEST_INNER = 1_000_000  # characters of a text that is parsed as JSON to follow a path into it
 DEEPEST = 100  # wrappers around a record
@@ -33,9 +35,7 @@ class Record(NamedTuple):
 def read_records(path: Path) -> list[Record]:
     """Read the records of a file, those within the wrappers of exports included; raises DataError if it is no text."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise DataError(path, f"cannot be read: {error.strerror}") from error
+        text = read_bytes(path, MAX_LOG_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataError(path, f"is not UTF-8 text ({error.reason})") from error
     records = _rows(text) if _is_csv(path, text) else _documents(text)

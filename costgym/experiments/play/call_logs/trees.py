@@ -7,6 +7,7 @@ from typing import Any
 
 from costgym.experiments.play.call_logs.statuses import bare_error, failure_in_words
 from costgym.simulators.errors import DataError
+from costgym.simulators.files import read_json
 from costgym.simulators.status import Status
 
 TREE_CODES = {
@@ -22,8 +23,8 @@ def read_trees(folder: Path) -> Iterator[tuple[str, int, str, Status]]:
     order stands for their times."""
     for path in sorted(folder.rglob("*.json")):
         try:
-            document = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError) as error:
+            document = read_json(path)
+        except DataError as error:
             if "answer" in path.parts:
                 raise DataError(path, f"cannot be read ({error})") from error
             continue

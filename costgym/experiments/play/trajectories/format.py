@@ -138,8 +138,9 @@ def check_header(header: Header, data: str | None = None) -> list[str]:
     """List what is wrong with a header, in words."""
     if header.format != FORMAT:
         return [f"header, format: expected {FORMAT!r}, got {header.format!r}"]
-    if not same_world(header.version):
-        return [f"header, version: recorded with costgym {header.version}, this is {__version__}; verify with that version"]
+    if not isinstance(header.version, str) or not same_world(header.version):
+        recorded = f"recorded with costgym {header.version!s:.60}, this is {__version__}"
+        return [f"header, version: {recorded}; verify with that version"]
     if not header.env.startswith("costgym/") or header.env not in gym.registry:
         return [f"header, env: expected an environment of costgym, got {header.env!r}"]
     world_class = class_of(header.env).world_class

@@ -42,7 +42,6 @@ from costgym.simulators.calls import Usage
 
 DIALECTS: tuple[Dialect, ...] = (ChatCompletions(), Responses(), Messages())
 KEY = "costgym"  # what stands in place of a key; the address is what lets a command in
-START_S = 10.0
 _LIMITS = Limits(request_bytes=8 * 2**20, timeout_s=30.0)
 _NO_EPISODE = "there is no episode at this address"
 
@@ -56,7 +55,7 @@ class Endpoint:
         self.socket_path = str(Path(self._folder.name) / "socket")
         self._mcp = Server[Any]("costgym", version=__version__, on_list_tools=self._list_tools, on_call_tool=self._call_tool)
         self._manager = StreamableHTTPSessionManager(self._mcp, json_response=True, stateless=True)
-        routes = [Route(f"/{{token}}/{each.path}", self._model_endpoint(each), methods=["POST"]) for each in DIALECTS]
+        routes = [Route(f"/{{token}}/{dialect.path}", self._model_endpoint(dialect), methods=["POST"]) for dialect in DIALECTS]
         routes += [
             Route("/{token}/v1/models", self._models),
             Route("/{token}/tools", self._tools),
@@ -67,10 +66,10 @@ class Endpoint:
         tcp.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # see `server.listen`
         unix = socket.socket(socket.AF_UNIX)
         unix.bind(self.socket_path)
+        unix.listen(512)  # at once: a command may ask before the server's thread has begun
         self.port = int(tcp.getsockname()[1])
         application = Starlette(routes=routes, lifespan=self._life, exception_handlers={404: _missing})
         self._server = uvicorn.Server(configuration(Gate(application, _LIMITS, Access()), _LIMITS, "error"))
-        self._server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
         serving = self._server.serve([tcp, unix])
         threading.Thread(target=asyncio.run, args=(serving,), name="endpoint of commands", daemon=True).start()
 
@@ -224,9 +223,17 @@ class _Asgi:
         await self._application(scope, receive, send)
 
 
-@lru_cache(maxsize=1)
+_ONE_AT_A_TIME = threading.Lock()
+
+
 def endpoint() -> Endpoint:
     """The endpoint of this process, which all its episodes share."""
+    with _ONE_AT_A_TIME:  # threads that begin together would each make one
+        return _endpoint()
+
+
+@lru_cache(maxsize=1)
+def _endpoint() -> Endpoint:
     return Endpoint()
 
 

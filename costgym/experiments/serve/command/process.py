@@ -73,7 +73,7 @@ class CommandProcess:
         self._folder = tempfile.TemporaryDirectory(prefix="costgym-command-")
         home = Path(self._folder.name)
         inherited = {name: value for name, value in os.environ.items() if not _SECRET.search(name)}
-        own = {"HOME": str(home), "TMPDIR": str(home)} if isolation == BUBBLEWRAP else {}
+        homes = {"HOME": str(home), "TMPDIR": str(home)} if isolation == BUBBLEWRAP else {}
         inside = [sys.executable, "-I", "-S", _LAUNCH]
         if isolation == BUBBLEWRAP:
             words = [*_walls(home), *inside, socket_path, str(port), *command]
@@ -86,7 +86,7 @@ class CommandProcess:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env={**inherited, **own, **variables},
+            env={**inherited, **homes, **variables},
             start_new_session=True,
         )
         _LIVE.add(self)

@@ -36,19 +36,19 @@ class Messages:
                 raise BadRequest(f"{where}: expected a message of the user or the assistant, with blocks of content")
             kind = "tool_use" if entry["role"] == "assistant" else "tool_result"
             text = text_of([block for block in blocks if block.get("type") != kind], where)
-            own = [block for block in blocks if block.get("type") == kind]
+            special = [block for block in blocks if block.get("type") == kind]
             if entry["role"] == "assistant":
                 calls = tuple(
                     FunctionCall(str(block.get("name") or ""), block.get("input", {}), str(block.get("id") or ""))
-                    for block in own
+                    for block in special
                 )
                 names |= {call.id: call.name for call in calls}
                 messages.append(Message(ASSISTANT, text, calls))
                 continue
-            for block in own:
+            for block in special:
                 number = str(block.get("tool_use_id") or "")
                 messages.append(Message(TOOL, text_of(block.get("content"), where), (), names.get(number, ""), number))
-            if text or not own:
+            if text or not special:
                 messages.append(Message(USER, text))
         if not messages:
             raise BadRequest("messages: expected at least one message")
@@ -104,8 +104,8 @@ class Messages:
 
 def _options(body: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a request under the names that chat completions have for them."""
-    given = body.get("tool_choice")
-    choice = given if isinstance(given, dict) else {}
+    wanted = body.get("tool_choice")
+    choice = wanted if isinstance(wanted, dict) else {}
     named = {"type": "function", "function": {"name": choice.get("name")}} if choice.get("type") == "tool" else None
     return chosen(
         tool_choice=named or {"any": "required", "auto": "auto", "none": "none"}.get(str(choice.get("type"))),

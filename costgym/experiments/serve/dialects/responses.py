@@ -32,8 +32,12 @@ class Responses:
         messages = []
         if instructions := body.get("instructions"):
             messages.append(Message(SYSTEM, text_of(instructions, "instructions")))
-        given = body.get("input")
-        items = [{"role": "user", "content": given}] if isinstance(given, str) else expect_list(body, "input", MAX_MESSAGES)
+        conversation = body.get("input")
+        items = (
+            [{"role": "user", "content": conversation}]
+            if isinstance(conversation, str)
+            else expect_list(body, "input", MAX_MESSAGES)
+        )
         names: dict[str, str] = {}
         for index, item in enumerate(items):
             self._add(messages, names, item, f"input.{index}")
@@ -49,8 +53,8 @@ class Responses:
         if kind == "function_call":
             call = FunctionCall(str(item.get("name") or ""), item.get("arguments", "{}"), str(item.get("call_id") or ""))
             names[call.id] = call.name
-            said = messages.pop() if messages and messages[-1].role == ASSISTANT else Message(ASSISTANT, "")
-            messages.append(Message(ASSISTANT, said.content, (*said.calls, call)))
+            before = messages.pop() if messages and messages[-1].role == ASSISTANT else Message(ASSISTANT, "")
+            messages.append(Message(ASSISTANT, before.content, (*before.calls, call)))
         elif kind == "function_call_output":
             number = str(item.get("call_id") or "")
             messages.append(Message(TOOL, text_of(item.get("output"), where), (), names.get(number, ""), number))
@@ -101,10 +105,10 @@ class Responses:
         begun = {**answer, "status": "in_progress", "output": [], "usage": None}
         yield written("response.created", response=begun)
         for index, item in enumerate(answer["output"]):
-            place = {"output_index": index, "item_id": item["id"]}
+            position = {"output_index": index, "item_id": item["id"]}
             if item["type"] == "message":
                 part = item["content"][0]
-                of_part = {**place, "content_index": 0}
+                of_part = {**position, "content_index": 0}
                 empty = {**part, "text": ""}
                 yield written(
                     "response.output_item.added", output_index=index, item={**item, "status": "in_progress", "content": []}
@@ -116,8 +120,10 @@ class Responses:
             else:
                 begun_item = {**item, "status": "in_progress", "arguments": ""}
                 yield written("response.output_item.added", output_index=index, item=begun_item)
-                yield written("response.function_call_arguments.delta", **place, delta=item["arguments"])
-                yield written("response.function_call_arguments.done", **place, name=item["name"], arguments=item["arguments"])
+                yield written("response.function_call_arguments.delta", **position, delta=item["arguments"])
+                yield written(
+                    "response.function_call_arguments.done", **position, name=item["name"], arguments=item["arguments"]
+                )
             yield written("response.output_item.done", output_index=index, item=item)
         yield written(f"response.{answer['status']}", response=dict(answer))
 

@@ -79,7 +79,7 @@ def test_a_log_without_tokens_and_a_model_in_no_table_are_one_sentence(tmp_path:
 
 def test_a_pause_longer_than_the_time_to_live_costs_the_prefix(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
-    rounds = [(0, 5000), (60, 6000), (420, 7000), (430, 2000)]  # the last prompt is shorter: it begins anew
+    rounds = [(0, 5000), (60, 6000), (420, 7000), (430, 2000)]  # the last prompt is shorter: it begins again
     log.write_text(
         "\n".join(
             json.dumps({"trace_id": "t", "timestamp": at_s, "model": "m", "prompt_tokens": tokens, "completion_tokens": 1})

@@ -141,8 +141,8 @@ def test_a_judge_adds_columns_and_changes_nothing_else(server, prices, tmp_path)
     }  # fmt: skip
     for name in ("run.json", "episodes.jsonl", "trajectories/text/react.price=60.jsonl"):
         assert (tmp_path / "plain" / name).read_bytes() == (tmp_path / "judged" / name).read_bytes()
-    page = (tmp_path / "judged/index.html").read_text() + (tmp_path / "judged/text.html").read_text()
-    assert "Pass, model judge %" in page and "charged to no agent" in page and "Void verdicts" not in page
+    page = (tmp_path / "judged/index.html").read_text() + (tmp_path / "judged/numbers.html").read_text()
+    assert "Success, model judge %" in page and "charged to no agent" in page and "Void verdicts" not in page
     assert invoke("verify", tmp_path / "judged").exit_code == 0
     pack = ("submit", "pack", tmp_path / "judged", "--out", tmp_path / "mine", "--name", "a", "--contact", "b@c.de")
     assert invoke(*pack).exit_code == 0 and invoke("verify", tmp_path / "mine").exit_code == 0

@@ -55,7 +55,7 @@ def test_the_command_reports_and_takes_verdicts(tmp_path: Path) -> None:
     assert "1 of 2 runs without a verdict" in invoke("proxy", "report", log).output
     assert invoke("proxy", "verdict", log, "--run", "first", "--failure").exit_code == 0
     done = invoke("proxy", "report", log, "--json", tmp_path / "found.json")
-    assert "R(2)" in done.output and "50% [9%, 91%]" in done.output
+    assert "R(2) %" in done.output and "50 (9–91)" in done.output
     assert json.loads((tmp_path / "found.json").read_text())["surface"][0]["success"]["value"] == 0.5
     assert invoke("proxy", "verdict", log, "--run", "third", "--failure").exit_code == 2
     assert invoke("proxy", "report", tmp_path / "nothing.jsonl").exit_code == 2
