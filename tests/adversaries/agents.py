@@ -450,13 +450,12 @@ class Free(Bills):
 @adversary(
     "reports no tokens",
     "exposed",
-    "Nobody else counted them: the row is unmetered and ranks behind all others; in a rerun the judge's side counts them.",
+    "Nobody else counted them: the row is unmetered, and handed in it ranks behind all others; in an epoch the judge counts.",
 )
 def _(folder: Path) -> float:
     (folder / "own.py").write_text("from tests.adversaries.agents import Free as Mine")
     with working_in(folder):
         terms: dict[str, Any] = {"budgets": "price=20", "episodes": EPISODES}
         rows = run(make_run_config("quick", agents=[OWN, "plan-act"], **terms), folder / "board").document["rows"]
-    assert [row["agent"] for row in rows] == ["plan-act", OWN]
-    assert [row.get("metered") for row in rows] == [None, False]
+    assert {row["agent"]: row.get("metered") for row in rows} == {"plan-act": None, OWN: False}
     return 0.0

@@ -236,6 +236,24 @@ def test_a_private_copy_stays_as_it_was_and_its_errors_name_the_folder(tmp_path:
     assert not copy.exists()
 
 
+def test_a_folder_that_no_room_is_left_to_copy_is_named(tmp_path: Path) -> None:
+    (tmp_path / "board.json").write_text("x" * 2000)
+    with no_file_longer_than(1000), pytest.raises(DataError, match=r"board\.json: cannot be copied: .* by TMPDIR"):
+        files.private_copy(tmp_path).__enter__()
+    assert state(tmp_path) == {"board.json": "x" * 2000}
+
+
+@pytest.mark.parametrize("most", ["MAX_FILES", "MAX_BYTES", "MAX_DEPTH"])
+def test_a_folder_that_is_too_large_is_not_copied(most: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "b" / "c").write_text("some text")
+    with files.private_copy(tmp_path) as copy:
+        assert state(copy) == {"a/b/c": "some text"}
+    monkeypatch.setattr(files.plain, most, 1)
+    with pytest.raises(DataError, match=r"more than 1 |larger than"):
+        files.private_copy(tmp_path).__enter__()
+
+
 def test_a_reader_leaves_a_change_to_its_owner_who_finishes_it(tmp_path: Path) -> None:
     (tmp_path / "board.json").write_text("old")
     (tmp_path / files.NEXT).mkdir()

@@ -1,1 +1,1 @@
-"""N episodes of one world at once, equal to the event-driven world call by call."""
+"""N episodes of one world at once, by the rules of one episode, compiled."""

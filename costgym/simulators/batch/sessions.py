@@ -213,11 +213,17 @@ def pause(tables: Any, rules: Any, state: Any, sessions: Any, i: int, seconds: f
 
 
 @inlined
+def refuse(tables: Any, rules: Any, state: Any, sessions: Any, i: int) -> None:
+    """Let the time of a refusal pass, as `rules.actions.refuse` does, on the clock of sessions."""
+    pause(tables, rules, state, sessions, i, rules.gateway_s)
+
+
+@inlined
 def submit(tables: Any, rules: Any, state: Any, sessions: Any, i: int, slot: int) -> int:
     """Start a call of a tool; returns the status of a refusal, or -1 where the call is on its way."""
     refusal = world.gateway_of(tables, rules, state, i, slot)
     if refusal >= 0:
-        pause(tables, rules, state, sessions, i, rules.gateway_s)
+        refuse(tables, rules, state, sessions, i)
     else:
         world.admit(tables, rules, state, i, slot)
         # the query that it is made for: prices stand in the bill, so no epoch is needed

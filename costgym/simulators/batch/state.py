@@ -1,4 +1,4 @@
-"""N episodes of one world at once, equal to the event-driven world call by call.
+"""N episodes of one world at once, by the rules of one episode, compiled.
 
 `Batch` keeps the episodes as arrays of records, one row an episode, so that all an action touches lies together in memory.
 Its kernels are compiled by Numba (extra `train`). Nothing is drawn in advance: a call's luck is computed from its

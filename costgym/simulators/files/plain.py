@@ -12,7 +12,7 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import BinaryIO
 
@@ -74,10 +74,12 @@ def read_bytes(path: Path, most: int = MAX_DOCUMENT_BYTES, follow: bool = True) 
     """Read a plain file of at most `most` bytes whole; raises DataError where it is larger, or as `open_plain` does."""
     with open_plain(path, follow) as store:
         try:
-            content = store.read(most + 1)
+            # a file is refused by its size, before it takes memory; a pipe has none
+            size = os.fstat(store.fileno()).st_size
+            content = b"" if size > most else store.read(most + 1)
         except OSError as error:
             raise DataError(path, f"cannot be read: {error.strerror}") from error
-    if len(content) > most:
+    if max(size, len(content)) > most:
         raise DataError(path, f"is larger than {most >> 20:,} MiB")
     return content
 
@@ -268,22 +270,19 @@ def _copy(directory: Directory, copy: Path | None, hard_links: bool, only: Seque
 def _copied(store: BinaryIO, size: int, target: Path | None) -> bytes:
     """Hash the first `size` bytes of a file, which may grow meanwhile, and copy them."""
     content = hashlib.blake2b(digest_size=16)
-    out: BinaryIO | None = None
     try:
         if target is not None:
             target.parent.mkdir(parents=True, exist_ok=True)
-            out = target.open("xb")  # where letters have no case, two names may be one
-        while size and (part := store.read(min(size, 2**20))):
-            content.update(part)
-            if out is not None:
-                out.write(part)
-            size -= len(part)
+        # "x": where letters have no case, two names may be one
+        with nullcontext() if target is None else target.open("xb") as out:
+            while size and (part := store.read(min(size, 2**20))):
+                content.update(part)
+                size -= len(part)
+                if out is not None:
+                    out.write(part)
     except OSError as error:
-        problem = f"cannot be copied: {error.strerror}; make room there, or name another folder by TMPDIR"
+        problem = f"cannot be copied: {error.strerror}; make room for temporary files, or name another place for them by TMPDIR"
         raise DataError(target or store.name, problem) from error
-    finally:
-        if out is not None:
-            out.close()
     return content.digest()
 
 

@@ -16,6 +16,7 @@ from costgym.simulators.opencatp.profile import Profile, v100
 from costgym.simulators.opencatp.tasks import OpenCATPTask
 from costgym.simulators.opencatp.tools import LEVELS, SIGNATURES, TOOLS
 from costgym.simulators.plan import TASK_INPUT, Plan, PlanStep
+from costgym.simulators.rules import actions
 from costgym.simulators.status import Status
 from costgym.simulators.tasks import OnlyTask, Task, TaskSet
 from costgym.simulators.tools import Catalog, Tool, ToolProfile
@@ -150,7 +151,7 @@ class PlanEpisode(Episode):
         """Refuse an action that the mask forbids: it takes a moment, costs nothing and is no call."""
         self.log.append(("refuse",))
         self.ledger.attempts += 1
-        self._advance(self.world.gateway_s)
+        actions.refuse(self, self.rules, self, 0)
 
     def stop(self) -> None:
         """End the episode. Calls that run are cut off and charged for the part that ran."""

@@ -169,10 +169,10 @@ def _act(tables: Any, rules: Any, state: Any, view: Any, i: int, action: Any) ->
     elif action == width and play.remembers(sessions, i):
         world.recall(tables, rules, state, sessions, i)
     elif action < width and sessions.offers[i, action] < 0:
-        play.pause(tables, rules, state, sessions, i, rules.gateway_s)
+        play.refuse(tables, rules, state, sessions, i)
         e.status = world.UNKNOWN_TOOL
     elif action < width and view.useful and sessions.offers[i, action] != sessions.capability[i, query]:
-        play.pause(tables, rules, state, sessions, i, rules.gateway_s)
+        play.refuse(tables, rules, state, sessions, i)
         _take(state, view, i, action, np.int64(world.FORBIDDEN), False)
     elif action < width and view.concurrent:
         refusal = play.submit(tables, rules, state, sessions, i, action)
@@ -193,7 +193,7 @@ def _act(tables: Any, rules: Any, state: Any, view: Any, i: int, action: Any) ->
         world.cancel(tables, rules, state, i, world.oldest(state, i, action - width - 4))
         e.status = play.CANCELLED
     else:
-        play.pause(tables, rules, state, sessions, i, rules.gateway_s)
+        play.refuse(tables, rules, state, sessions, i)
         e.status = world.FORBIDDEN
     if sessions.lanes[i].query != query:
         _show_query(tables, view, i)
