@@ -21,8 +21,10 @@ from costgym.simulators.files import (
     finished_file,
     finished_folder,
     make_folder,
+    parse_yaml,
     read_lines,
     write_atomically,
+    yaml_text,
 )
 from tests.helpers.full_disk import no_file_longer_than
 
@@ -280,3 +282,26 @@ def test_lines_are_not_appended_to_a_file_that_stands_elsewhere_too(kind: str, t
         with pytest.raises(DataError, match=f"is a {kind}"):
             write(tmp_path / "lines")
     assert (tmp_path / "victim").read_text() == "one\nhalf"
+
+
+def test_yaml_is_read_back_as_it_was_written() -> None:
+    texts = [
+        "31324e0380782664",
+        "12e4567",
+        "yes",
+        "1:30",
+        "010",
+        "1e3",
+        "~",
+        "null",
+        "0o17",
+        "2026-01-01",
+        "=",
+        "<<",
+        "-",
+        "# no",
+    ]
+    part = {"names": texts, "numbers": [1, 1.5, 1e20, True, None]}
+    document = {"one": part, "other": part}
+    assert parse_yaml(yaml_text(document), "text") == document
+    assert "&" not in yaml_text(document)

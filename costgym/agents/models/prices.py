@@ -8,11 +8,10 @@ import datetime
 from pathlib import Path
 from typing import Annotated
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from costgym.simulators.errors import ConfigError, DataError, check_known
-from costgym.simulators.files import read_yaml
+from costgym.simulators.files import read_yaml, yaml_text
 from costgym.simulators.prompt_cache import ModelPrices
 from costgym.simulators.scenario import Scenario, TokenPrices
 
@@ -52,8 +51,7 @@ def write_prices(table: PriceTable, source: str) -> str:
     """A table as YAML that `load_prices` reads; its first line names the `source`."""
     document = table.model_dump(mode="json", exclude={"models"})
     document["models"] = {name: prices.model_dump(mode="json", exclude_defaults=True) for name, prices in table.models.items()}
-    text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, default_flow_style=None, width=120)
-    return f"# USD per million tokens, from {source}.\n{text}"
+    return f"# USD per million tokens, from {source}.\n{yaml_text(document, flow=None)}"
 
 
 def shipped_prices(model: str) -> PriceTable:

@@ -34,12 +34,11 @@ def twin(
 
     Example: `costgym twin runs/react --out twin.yaml --predict react+btp --budgets price=10,40`
     """
-    import yaml
 
     from costgym.experiments.fit import twin as fitting
     from costgym.experiments.play.trajectories.format import read_trajectories
     from costgym.experiments.play.trajectories.replay import trajectory_files
-    from costgym.simulators.files import json_text, write_atomically
+    from costgym.simulators.files import json_text, write_atomically, yaml_text
     from costgym.simulators.ledger import Budget
 
     if out.suffix not in (".yaml", ".yml"):
@@ -58,7 +57,7 @@ def twin(
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     document = rates.document()
     document["fit"]["episodes_sha256"] = digest
-    write_atomically(out, yaml.safe_dump(document, sort_keys=False, width=120))
+    write_atomically(out, yaml_text(document))
     if not hold_out:
         cells = [
             [name, *map(_cell, (rate.value, rate.low, rate.high)), str(rate.opportunities)]

@@ -1,7 +1,6 @@
 """`costgym forge`: worlds out of real specifications."""
 
 import json
-import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
@@ -117,36 +116,18 @@ def _traces(
 def _one(
     sources: list[str], out: Path, seed: int, cache: Path, profiles: Any, settings: Any, page: Path | None, own: bool
 ) -> dict[str, Any]:
-    import yaml
-
     from costgym.experiments.fit.forge.forge import forge as make
-    from costgym.simulators.files import make_folder, write_atomically
+    from costgym.simulators.files import make_folder, write_atomically, yaml_text
 
     made, tally = make(sources, out.stem, seed, cache, profiles, settings, own)
     make_folder(out.parent)
-    plain = json.loads(json.dumps(made))  # what occurs twice is written twice, not as an alias
-    write_atomically(out, yaml.dump(plain, Dumper=_quoting(), sort_keys=False, allow_unicode=True, width=120))
+    write_atomically(out, yaml_text(json.loads(json.dumps(made))))
     if page is not None:
         from costgym.experiments.pages.world_pages import world_page
 
         make_folder(page.parent, "--page")
         write_atomically(page, world_page(made))
     return tally.report()
-
-
-def _quoting() -> Any:
-    """A writer of YAML that quotes texts which readers of YAML 1.2 take for numbers, such as the digest 12e4567."""
-    import yaml
-
-    class Quoting(yaml.SafeDumper):
-        pass
-
-    def text(dumper: Any, value: str) -> Any:
-        style = "'" if re.fullmatch(r"[-+.]?[\d.][\d._eE+-]*", value) else None
-        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
-
-    Quoting.add_representer(str, text)
-    return Quoting
 
 
 def _shown(steps: Iterable[dict[str, Any]], quiet: bool) -> Iterable[dict[str, Any]]:

@@ -1,7 +1,7 @@
 """Files: read within bounds and without links, written whole or not at all."""
 
 from costgym.simulators.files.changes import change_together, finish_change, sole_writer
-from costgym.simulators.files.documents import decode_json, json_text, parse_json, parse_yaml, read_json, read_yaml
+from costgym.simulators.files.documents import decode_json, json_text, parse_json, parse_yaml, read_json, read_yaml, yaml_text
 from costgym.simulators.files.drafts import (
     REMEDIES,
     cannot_write,
@@ -41,7 +41,8 @@ __all__ = [
     "Directory",
     "LineFile",
     "cannot_write",
-    "change_together", "decode_json",
+    "change_together",
+    "decode_json",
     "finish_change",
     "finished_file",
     "finished_folder",
@@ -49,16 +50,19 @@ __all__ = [
     "iter_lines",
     "json_text",
     "keep_lines",
-    "load_arrays", "make_folder",
+    "load_arrays",
+    "make_folder",
     "open_plain",
-    "parse_json", "parse_yaml",
+    "parse_json",
+    "parse_yaml",
     "plain_files",
     "private_copy",
     "put_back",
     "read_bytes",
     "read_json",
     "read_lines",
-    "read_packed", "read_text",
+    "read_packed",
+    "read_text",
     "read_yaml",
     "remove",
     "remove_drafts",
@@ -71,4 +75,5 @@ __all__ = [
     "write_atomically",
     "write_lines",
     "writing",
-]  # fmt: skip
+    "yaml_text",
+]

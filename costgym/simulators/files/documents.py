@@ -157,6 +157,24 @@ _BoundedLoader.add_constructor("tag:yaml.org,2002:int", _BoundedLoader.construct
 _BoundedLoader.add_constructor("tag:yaml.org,2002:float", _BoundedLoader.construct_float)
 
 
+class _Dumper(yaml.SafeDumper):
+    """Quotes texts that YAML 1.1 or 1.2 takes for something else, such as the digest 12e4567; writes no aliases."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+for _first_letter, _resolvers in _BoundedLoader.yaml_implicit_resolvers.items():
+    for _tag, _regexp in _resolvers:
+        _Dumper.add_implicit_resolver(_tag, _regexp, [_first_letter])
+
+
+def yaml_text(document: object, flow: bool | None = False) -> str:
+    """Plain data as YAML that `parse_yaml` reads back; with `flow` None, the innermost lists and mappings take one line."""
+    text: str = yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=flow, width=120)
+    return text
+
+
 def _refused(problem: str, at: Any) -> yaml.YAMLError:
     return yaml.constructor.ConstructorError(None, None, problem, at.start_mark)
 

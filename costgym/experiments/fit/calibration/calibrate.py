@@ -12,15 +12,13 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from costgym.experiments.fit.calibration import fits
 from costgym.experiments.fit.calibration.document import Fit, fit, own_document, read_tasks, toolbench_document, warnings
 from costgym.experiments.fit.calibration.fits import episodes_of
 from costgym.experiments.fit.calibration.judge import FIGURES, Chain, Figure, compare, figures, simulate
 from costgym.experiments.play.call_logs.log import LoggedCall, read_log
 from costgym.simulators.errors import ConfigError, DataError, require
-from costgym.simulators.files import parse_yaml, write_atomically
+from costgym.simulators.files import parse_yaml, write_atomically, yaml_text
 from costgym.simulators.scenario import Scenario, parse_scenario
 
 FORMAT = "costgym.calibration/1"
@@ -42,13 +40,9 @@ class Calibration:
     def write(self, path: Path, report: Path | None = None) -> None:
         """Write the scenario, and the report as JSON if a file is given; `pages.world_pages` draws it as a page."""
         tasks = "" if self.report["own_tasks"] else "; the tasks are placeholders"
-        write_atomically(path, f"# Fitted to {self.report['calls']} logged calls{tasks}.\n{_yaml(self.document)}")
+        write_atomically(path, f"# Fitted to {self.report['calls']} logged calls{tasks}.\n{yaml_text(self.document)}")
         if report is not None:
             write_atomically(report, json.dumps(self.report, indent=1) + "\n")
-
-
-def _yaml(document: Mapping[str, Any]) -> str:
-    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120)
 
 
 def calibrate(
@@ -107,7 +101,7 @@ def calibrate(
         if read.trees:
             raise ConfigError("--tasks", "answer trees have tasks of their own")
         document["source"]["tasks"] = read_tasks(tasks)
-    document = parse_yaml(_yaml(document), "scenario")  # what is judged is what is written, its rounding included
+    document = parse_yaml(yaml_text(document), "scenario")  # what is judged is what is written, its rounding included
     scenario = parse_scenario(document, "the fitted scenario" if tasks is None else tasks)
     logged = {tool: episodes_of(found, gap_s) for tool, found in kept.items()}
     simulated: dict[str, list[Chain]] = {}
