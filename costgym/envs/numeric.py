@@ -25,6 +25,7 @@ class NumericEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
             raise ConfigError("compiled", f"expected true or false, got {compiled!r:.60}")
         if compiled:
             self._compiled, self.keeps_log = self._compiled_episode(), False
+            self.metadata = {**self.metadata, "render_modes": []}
 
     def _compiled_episode(self) -> "CompiledEpisode":
         """Make the player of episodes in compiled code; raises MissingExtra without Numba."""

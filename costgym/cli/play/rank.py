@@ -33,25 +33,37 @@ class CommandOptions(Settings):
     ] = "auto"
 
 
+class BoardOptions(Settings):
+    """What is played: as `costgym leaderboard` has it, but for the defaults."""
+
+    scenario: ScenarioName = None
+    data: Data = None
+    budget: Annotated[str, option("Budgets: price=10,20,40 or price=20;seconds=60", "LIMITS", "--budget", "--budgets")] = (
+        "price=30"
+    )
+    episodes: Annotated[Count, option("Number of episodes.")] = 160
+    beside: Annotated[
+        str | None, option("Agents of ours that play beside it; react by default, none for a real model.", "A,B,...")
+    ] = None
+    seed: Seed = 0
+
+
+class RankedModelOptions(Settings):
+    """The model that the command asks."""
+
+    model: Model = "simulated"
+    prices: Prices = None
+    spend_limit: SpendLimit = None
+
+
 def rank(
     words: Annotated[list[str], argument("The command, started once for each episode.", "-- COMMAND...")],
     *,
     starting: CommandOptions,
     entry: EntryOptions,
-    scenario: ScenarioName = None,
-    data: Data = None,
-    budget: Annotated[
-        str, option("Budgets: price=10,20,40 or price=20;seconds=60", "LIMITS", "--budget", "--budgets")
-    ] = "price=30",
-    episodes: Annotated[Count, option("Number of episodes.")] = 160,
-    beside: Annotated[
-        str | None, option("Agents of ours that play beside it; react by default, none for a real model.", "A,B,...")
-    ] = None,
-    model: Model = "simulated",
-    prices: Prices = None,
+    played: BoardOptions,
+    asked_model: RankedModelOptions,
     concurrency: Annotated[Count, option("Episodes, and so commands, at once; the results do not depend on it.")] = 4,
-    spend_limit: SpendLimit = None,
-    seed: Seed = 0,
     out: Annotated[Path, option("Folder of the run; the same command continues it.")] = Path("costgym-rank"),
     json_file: JsonFile = None,
     quiet: Quiet = False,
@@ -80,22 +92,24 @@ def rank(
     if entry.pack is not None and entry.contact is None:
         raise ConfigError("--pack", "expected --contact too: where to send questions")
     name = f"command:{starting.name or _name_of(words)}"
-    others = beside if beside is not None else "react" if is_simulated(model) else ""
+    model, prices = asked_model.model, asked_model.prices
+    others = played.beside if played.beside is not None else "react" if is_simulated(model) else ""
     command = Command(name, tuple(words), choose_isolation(starting.isolation), starting.time_limit)
-    choices: dict[str, Any] = {"scenario": scenario, "data": data, "budgets": budget, "episodes": episodes, "seed": seed}
-    config = make_run_config(agents=[name, *filter(None, others.split(","))], model=model, prices=prices, **choices).model_copy(
-        update={
-            "command": CommandConfig(
-                name=name, words=_published(words), isolation=command.isolation, time_limit_s=command.time_limit_s
-            )
-        }
+    config = make_run_config(
+        agents=[name, *filter(None, others.split(","))],
+        budgets=played.budget,
+        model=model,
+        prices=prices,
+        **played.model_dump(include={"scenario", "data", "episodes", "seed"}),
     )
+    about = CommandConfig(name=name, words=_published(words), isolation=command.isolation, time_limit_s=command.time_limit_s)
+    config = config.model_copy(update={"command": about})
     if command.isolation == "none":
         typer.echo("note: not isolated: the command can reach other addresses, and the row says so", err=True)
     with Progress("playing", quiet) as progress:
         spending = None
-        if not is_simulated(model) or spend_limit is not None:
-            spending = Spending(model, prices, spend_limit, progress.say)
+        if not is_simulated(model) or asked_model.spend_limit is not None:
+            spending = Spending(model, prices, asked_model.spend_limit, progress.say)
             progress.state = partial(requests_and_cost, spending)
         engine = Concurrent(concurrency)
         board = run(config, out, progress=progress.update, engine=engine, spending=spending, players={name: command})

@@ -1,6 +1,7 @@
 """`costgym forge`: worlds out of real specifications."""
 
 import json
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,7 +12,7 @@ from pydantic import Field
 from costgym.cli.options import JsonFile, Quiet, WorkerOptions
 from costgym.cli.output import prints, save_json
 from costgym.experiments.play.options import Seed
-from costgym.simulators.bounds import argument, option
+from costgym.simulators.bounds import Settings, argument, option
 from costgym.simulators.errors import ConfigError
 
 MAX_SHOWN = 8
@@ -21,11 +22,22 @@ SOURCES = (
 )
 
 
+class Recorded(Settings):
+    """A log that a world is made of, and how it is read."""
+
+    traces: Annotated[
+        Path | None, option("A log with results: its users' words become queries, its results answers.", "LOG")
+    ] = None
+    no_anonymise: Annotated[bool, option("Keep the personal details of traces.", "", "--no-anonymise")] = False
+    where: Annotated[dict[str, str] | None, option("Traces: only records with this value; repeatable.", "FIELD=VALUE")] = None
+
+
 def forge(
     sources: Annotated[list[str] | None, argument(SOURCES, "SOURCE...")] = None,
     *,
     out: Annotated[Path, option("A YAML file for one world, or a folder for many.", "FILE|FOLDER")],
     workers: WorkerOptions,
+    recorded: Recorded,
     worlds: Annotated[Annotated[int, Field(ge=1)] | None, option("Number of worlds, in a folder with splits.")] = None,
     seed: Seed = 0,
     profile: Annotated[
@@ -34,11 +46,6 @@ def forge(
     own: Annotated[
         bool, option("One's own tools: no resellers, whole descriptions; no price and no failure that no log has.", "", "--own")
     ] = False,
-    traces: Annotated[
-        Path | None, option("A log with results: its users' words become queries, its results answers.", "LOG")
-    ] = None,
-    no_anonymise: Annotated[bool, option("Keep the personal details of traces.", "", "--no-anonymise")] = False,
-    where: Annotated[dict[str, str] | None, option("Traces: only records with this value; repeatable.", "FIELD=VALUE")] = None,
     page: Annotated[Path | None, option("Also write a page of the world: tools, data flow, tasks, prices.", "FILE")] = None,
     cache: Annotated[Path, option("Folder in which archives of packages are kept.", "DIR")] = Path("forge-packages"),
     json_file: JsonFile = None,
@@ -55,10 +62,10 @@ def forge(
         raise ConfigError("--worlds", f"several worlds need a folder, and {out} is a file; leave out its ending")
     if not single and worlds is None:
         raise ConfigError("--out", f"expected a name ending in .yaml for one world, or --worlds N for a folder, got {out}")
-    if traces is not None and not single:
+    if recorded.traces is not None and not single:
         raise ConfigError("--out", f"expected a name ending in .yaml for the world of traces, got {out}")
-    if traces is not None:
-        _traces(traces, sources or [], out, cache, not no_anonymise, where or {}, page, json_file, quiet)
+    if recorded.traces is not None:
+        _traces(recorded.traces, recorded, sources or [], out, cache, page, json_file, quiet)
         return
     if not sources:
         raise ConfigError("SOURCE", "expected a document, a folder, an archive, registry:NAME@VERSION or mcp:COMMAND")
@@ -79,14 +86,14 @@ def forge(
 
 
 def _traces(
-    log: Path, sources: list[str], out: Path, cache: Path, anonymise: bool, where: dict[str, str], page: Path | None,
-    json_file: Path | None, quiet: bool,
+    log: Path, recorded: Recorded, sources: list[str], out: Path, cache: Path, page: Path | None, json_file: Path | None,
+    quiet: bool,
 ) -> None:  # fmt: skip
     from costgym.cli.data.calibrate import print_reading
     from costgym.experiments.fit.forge.traces import forge_traces
     from costgym.simulators.files import make_folder, write_atomically
 
-    made, report = forge_traces(log, sources, out.stem, cache, anonymise, where=where)
+    made, report = forge_traces(log, sources, out.stem, cache, not recorded.no_anonymise, where=recorded.where)
     make_folder(out.parent)
     made.write(out)
     if page is not None:
@@ -101,7 +108,7 @@ def _traces(
     for reason, count in report["left_out"].items():
         typer.echo(f"left out: {count} episodes, {reason}")
     print_reading(report["records"])
-    if anonymise:
+    if not recorded.no_anonymise:
         spoken = ", ".join(f"{count} {kind}" for kind, count in report["replaced"].items()) or "nothing"
         typer.echo(f"replaced: {spoken}; a pattern or a list of names may miss some, so read the file before you share it")
     typer.echo(f"scenario: {out}" + (f"\npage: {page}" if page is not None else ""))
@@ -118,13 +125,28 @@ def _one(
     made, tally = make(sources, out.stem, seed, cache, profiles, settings, own)
     make_folder(out.parent)
     plain = json.loads(json.dumps(made))  # what occurs twice is written twice, not as an alias
-    write_atomically(out, yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=120))
+    write_atomically(out, yaml.dump(plain, Dumper=_quoting(), sort_keys=False, allow_unicode=True, width=120))
     if page is not None:
         from costgym.experiments.pages.world_pages import world_page
 
         make_folder(page.parent, "--page")
         write_atomically(page, world_page(made))
     return tally.report()
+
+
+def _quoting() -> Any:
+    """A writer of YAML that quotes texts which readers of YAML 1.2 take for numbers, such as the digest 12e4567."""
+    import yaml
+
+    class Quoting(yaml.SafeDumper):
+        pass
+
+    def text(dumper: Any, value: str) -> Any:
+        style = "'" if re.fullmatch(r"[-+.]?[\d.][\d._eE+-]*", value) else None
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
+
+    Quoting.add_representer(str, text)
+    return Quoting
 
 
 def _shown(steps: Iterable[dict[str, Any]], quiet: bool) -> Iterable[dict[str, Any]]:

@@ -25,12 +25,12 @@ from costgym.experiments.pages.charts import Panel, Series, panels
 from costgym.experiments.papers.claims import (
     ALIKE,
     PASSES,
-    RESAMPLES,
     Results,
     difference_in_points,
     effect,
     interval_ends,
     levels_of,
+    paired_means,
     printed,
     two_sided,
 )
@@ -48,7 +48,7 @@ from costgym.experiments.papers.playing import (
 from costgym.experiments.play.episodes import play_many
 from costgym.experiments.play.execution.engine import Local
 from costgym.experiments.play.experience import ExperienceSettings, describe_experience, first_uses, past_uses
-from costgym.experiments.play.metrics import paired_difference, summarise
+from costgym.experiments.play.metrics import summarise
 from costgym.experiments.play.results import EpisodeResult
 from costgym.simulators.files import write_atomically
 from costgym.simulators.scenario import Scenario, load_scenario
@@ -264,12 +264,9 @@ def difference_rows(points: Mapping[Point, Sequence[EpisodeResult]], seed: int) 
     for base in BASES:
         for budget in COMPARED_BUDGETS:
             with_btp, plain = played[f"{base}+btp", budget], played[base, budget]
-            pairs = {
-                metric: paired_difference(with_btp, plain, metric, seed=seed, resamples=RESAMPLES)
-                for metric, _, _ in DIFFERENCE_COLUMNS
-            }
-            figures = {metric: pair.difference for metric, pair in pairs.items()}
-            ends = {metric: list(pair.ci95) for metric, pair in pairs.items()}
+            pairs = {metric: paired_means(with_btp, plain, metric, seed) for metric, _, _ in DIFFERENCE_COLUMNS}
+            figures = {metric: difference for metric, (difference, *_) in pairs.items()}
+            ends = {metric: list(interval) for metric, (_, *interval) in pairs.items()}
             rows.append({"agent": f"{base}+btp less {base}", "R": budget, **figures, "ci95": ends})
     return rows
 

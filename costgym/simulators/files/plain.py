@@ -74,10 +74,12 @@ def read_bytes(path: Path, most: int = MAX_DOCUMENT_BYTES, follow: bool = True) 
     """Read a plain file of at most `most` bytes whole; raises DataError where it is larger, or as `open_plain` does."""
     with open_plain(path, follow) as store:
         try:
-            content = store.read(most + 1)
+            # a file is refused by its size, before it takes memory; a pipe has none
+            size = os.fstat(store.fileno()).st_size
+            content = b"" if size > most else store.read(most + 1)
         except OSError as error:
             raise DataError(path, f"cannot be read: {error.strerror}") from error
-    if len(content) > most:
+    if max(size, len(content)) > most:
         raise DataError(path, f"is larger than {most >> 20:,} MiB")
     return content
 

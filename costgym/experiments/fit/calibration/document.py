@@ -112,6 +112,7 @@ def _tool(tool: str, name: str, calls: Sequence[LoggedCall], fit: Fit, memory: d
         **({} if latency is None else _durations(latency, float(fits.durations(calls).max()))),
         "reliability": _round(fit.failures.reliability[tool]),
         "advertised_success": _round(rate),
+        **({} if latency is None else {"advertised_latency_s": _round(latency.median_s)}),
     }
     if tool in fit.failures.own:
         profile["slip"], profile["persistence"] = map(_round, fit.failures.own[tool])
@@ -140,7 +141,6 @@ def _durations(latency: fits.LatencyFit, longest: float) -> dict[str, Any]:
         "latency_s": _round(latency.median_s),
         **shape,
         "timeout_s": _round(latency.timeout_s if latency.timeout_s is not None else max(30.0, 4 * longest)),
-        "advertised_latency_s": _round(latency.median_s),
     }
 
 

@@ -101,8 +101,8 @@ def _records(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
     for number, line in enumerate(iter_lines(path), 1):
         try:
             record = decode_json(line)
-        except ValueError:
-            raise DataError(path, "is not valid JSON", f"line {number}") from None
+        except ValueError as error:
+            raise DataError(path, f"is not valid JSON ({error})", f"line {number}") from None
         if not isinstance(record, dict):
             raise DataError(path, f"expected a JSON object, got {type(record).__name__}", f"line {number}")
         yield number, record
