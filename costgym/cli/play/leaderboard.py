@@ -3,14 +3,14 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
 from costgym.cli.options import JsonFile, JudgedOptions, ManyWorkerOptions, Quiet, StoreUrl, requests_and_cost
 from costgym.cli.output import Progress, console, print_list, prints, save_json, save_run
 from costgym.experiments.board.run_options import RunOptions
-from costgym.simulators.bounds import Number, argument, option
+from costgym.simulators.bounds import Number, Settings, argument, option
 from costgym.simulators.errors import ConfigError, check_known
 
 if TYPE_CHECKING:
@@ -19,18 +19,25 @@ if TYPE_CHECKING:
 FORMATS = ("table", "tsv", "json", "markdown")
 
 
+class ReportOptions(Settings):
+    """The options about what is shown of a board."""
+
+    heading: ClassVar[str] = "Table and pages"
+    format: Annotated[str, option("table; or tsv, json or markdown, for a pipe.")] = "table"
+    wide: Annotated[bool, option("All columns, however narrow the terminal is.", "", "--wide")] = False
+    detail: Annotated[Number, option("Episodes of each row that the pages open.")] = 20
+
+
 def leaderboard(
     options: RunOptions,
     model: JudgedOptions,
     workers: ManyWorkerOptions,
+    shown: ReportOptions,
     out: Annotated[Path, option("Folder of the run; the same folder continues it.", "DIR")] = Path("leaderboard"),
     release: Annotated[str | None, option("Play under this frozen release's terms or refuse; results name it.", "NAME")] = None,
     add: Annotated[Path | None, option("Add a submission to the run in --out, if replay agrees.", "DIR")] = None,
     merge: Annotated[list[Path] | None, option("Join finished runs into the empty folder --out: --merge A B.", "DIR")] = None,
     others: Annotated[list[Path] | None, argument("Further folders to join, after --merge.", "DIR...")] = None,
-    detail: Annotated[Number, option("Episodes of each row that the pages open.")] = 20,
-    format: Annotated[str, option("table; or tsv, json or markdown, for a pipe.")] = "table",
-    wide: Annotated[bool, option("All columns, however narrow the terminal is.", "", "--wide")] = False,
     store: StoreUrl = None,
     json_file: JsonFile = None,
     quiet: Quiet = False,
@@ -43,7 +50,7 @@ def leaderboard(
     """
     from costgym.experiments.board.suites import SUITES
 
-    check_known("format", format, FORMATS)
+    check_known("format", shown.format, FORMATS)
     if options.suite == "list":
         print_list([{"suite": suite.name, "what": suite.description} for suite in SUITES.values()], json_file)
         return
@@ -57,8 +64,8 @@ def leaderboard(
         from costgym.experiments.leaderboard import merge as join
 
         with Progress("reading episodes", quiet) as progress:
-            board = join([*merge, *(others or ())], out, detail, progress.update)
-        _report(board, format, wide, json_file, quiet)
+            board = join([*merge, *(others or ())], out, shown.detail, progress.update)
+        _report(board, shown, json_file, quiet)
         return
     if add is not None:
         from costgym.experiments.leaderboard import add as add_submission
@@ -91,29 +98,29 @@ def leaderboard(
         board = run(
             config,
             out,
-            progress=_with_first_track(config, out, progress, wide),
+            progress=_with_first_track(config, out, progress, shown.wide),
             engine=engine,
             spending=spending,
             judge=judge,
             recorded=options.agents is None,
         )
-    if detail:
+    if shown.detail:
         from costgym.experiments.leaderboard import show_episodes
 
         data = None if options.data is None else str(options.data)
         with Progress("reading episodes", quiet) as progress:
-            show_episodes(out, detail, data, progress.update)
+            show_episodes(out, shown.detail, data, progress.update)
     save_run(store, out)
     for notice in (notice for row in board.document["rows"] for notice in server_notices(row)):
         typer.echo(f"note: {notice}", err=True)
-    _report(board, format, wide, json_file, quiet)
+    _report(board, shown, json_file, quiet)
 
 
-def _report(board: "Leaderboard", format: str, wide: bool, json_file: Path | None, quiet: bool) -> None:
+def _report(board: "Leaderboard", shown: ReportOptions, json_file: Path | None, quiet: bool) -> None:
     save_json(json_file, board.document)
     if prints(quiet, json_file):
-        _print(board.document, format, wide)
-        typer.echo(f"page: {board.page.resolve()}", err=format != "table")
+        _print(board.document, shown.format, shown.wide)
+        typer.echo(f"page: {board.page.resolve()}", err=shown.format != "table")
 
 
 def _with_first_track(config: "RunConfig", out: Path, progress: Progress, wide: bool) -> Callable[[int, int], None]:

@@ -49,10 +49,11 @@ class Repository:
         self.place, self.folder = folder / "repository", folder
         shutil.copytree(TEMPLATE, self.place)
         run(make_run_config(agents=["greedy"], **TERMS), self.place / "board")
-        command = folder / "bin/costgym"
-        command.parent.mkdir()
-        command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m costgym "$@"\n')
-        command.chmod(0o755)
+        (folder / "bin").mkdir()
+        for name, module in (("costgym", "-m costgym"), ("python", "")):
+            command = folder / "bin" / name
+            command.write_text(f'#!/bin/sh\nexec "{sys.executable}" {module} "$@"\n')
+            command.chmod(0o755)
         self.summary, self.output = folder / "summary.md", folder / "output"
         about = {"GITHUB_STEP_SUMMARY": str(self.summary), "GITHUB_OUTPUT": str(self.output)}
         self.environment = {**os.environ, "PATH": f"{command.parent}:{os.environ['PATH']}", **about}
