@@ -21,8 +21,8 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -249,9 +249,18 @@ def state(folder: Path) -> dict[str, Any]:
     }
 
 
+@contextmanager
+def _removed_whole(folder: Path) -> Iterator[Path]:
+    """A folder that is removed afterwards, however deep it is: Python's own ways end after a thousand levels."""
+    try:
+        yield folder
+    finally:
+        subprocess.run(["rm", "-rf", "--", str(folder)], check=False)
+
+
 def tried(genuine: Path, name: str, spoil: Shape) -> dict[str, Any]:
     """What the commands did on one shape."""
-    with tempfile.TemporaryDirectory(dir=genuine.parent) as below:
+    with _removed_whole(Path(tempfile.mkdtemp(dir=genuine.parent))) as below:
         place, outside = Path(below, "place"), Path(below, "outside")
         (outside / "old").mkdir(parents=True)
         for path in (outside / "key", outside / "old" / "key"):

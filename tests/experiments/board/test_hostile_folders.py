@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -116,3 +117,20 @@ def test_no_command_moves_a_file_outside_of_a_hostile_folder(
     # these leave out what is no plain file, and an entry that is none
     assert done.exit_code != 0 or command in ("datasets", "rerun"), done.output
     assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+
+
+def test_folders_a_thousand_levels_deep_are_refused_in_a_sentence(genuine: Path, tmp_path: Path) -> None:
+    shutil.copytree(genuine / "run", tmp_path / "run")
+    here = os.open(tmp_path / "run", os.O_RDONLY)
+    for _ in range(1500):
+        os.mkdir("d", dir_fd=here)
+        below = os.open("d", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(here)
+    try:
+        for words in (("verify",), ("datasets", "list"), ("show",), ("forge", "--out", tmp_path / "out.yaml")):
+            done = invoke(*words, tmp_path / "run")
+            assert done.exit_code == 2 and len(done.stderr.splitlines()) == 1, done.exception
+    finally:  # pytest's own clean-up ends after a thousand levels
+        subprocess.run(["rm", "-rf", "--", str(tmp_path / "run")], check=True)

@@ -111,7 +111,10 @@ def _neighbour(root: Path, name: str) -> bytes | None:
 
 def _names(root: Path) -> list[str]:
     names: list[str] = []
-    paths = list(itertools.islice(root.rglob("*"), MAX_ENTRIES + 1))
+    try:
+        paths = list(itertools.islice(root.rglob("*"), MAX_ENTRIES + 1))
+    except RecursionError:
+        raise ConfigError("SOURCE", f"{root}: its folders are nested too deeply") from None
     if len(paths) > MAX_ENTRIES:
         raise ConfigError("SOURCE", f"{root}: expected at most {MAX_ENTRIES:,} files and folders")
     for path in sorted(paths):

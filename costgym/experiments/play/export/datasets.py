@@ -40,7 +40,10 @@ def list_datasets(folder: str | Path) -> list[Dataset]:
     root = Path(folder)
     if not root.exists():
         raise DataError(root, "there is no such folder")
-    return [dataset for path in _walk(root) if (dataset := describe(path)) is not None]
+    try:
+        return [dataset for path in _walk(root) if (dataset := describe(path)) is not None]
+    except RecursionError:
+        raise DataError(root, "its folders are nested too deeply") from None
 
 
 def _walk(folder: Path) -> Iterator[Path]:
