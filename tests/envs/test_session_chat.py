@@ -222,7 +222,7 @@ def test_react_plays_a_session_from_the_command_line() -> None:
     line = ("run", "--agent", "react", "--env", TEXT, "--episodes", 2, "--budget", "price=30")
     played = invoke(*line)
     assert played.exit_code == 0, played.output
-    assert "react" in played.output and "30 credits" in played.output and "Value %" in played.output
+    assert "react" in played.output and "30 ¢" in played.output and "Value %" in played.output
     assert invoke(*line).output == played.output
     unlimited = invoke("run", "--agent", "react", "--env", TEXT)
     assert OWN_LIMITS in " ".join(unlimited.output.split())

@@ -63,7 +63,7 @@ REPLAYED = "replayed"
 """What `verified` says of a row whose every figure follows from recorded actions."""
 VOID = ("void_episodes", "void_reasons")
 Progress = Callable[[int, int], None]
-_PAGES = ("index.html", *(f"{name}.html" for name in TRACKS), "episodes/")  # made from the data, and never read
+_PAGES = ("index.html", "episodes/")  # made from the data, and never read; so are the pages of a run's tracks
 _OF_A_RUN = ("run.json", "leaderboard.json", "leaderboard.csv", VERDICTS, EPISODES)
 _OF_A_SUBMISSION = (MANIFEST, SIGNATURE, ROWS, EPISODES, f"{CODE}/")
 """Files besides the trajectories. Those that a leaderboard adds to a submission are compared where it keeps them."""
@@ -233,7 +233,8 @@ def _check_run(place: Path, data: str | None, engine: Engine | None) -> Submissi
     problems += compare_lines(place / EPISODES, results)
     submissions = sorted(path for path in place.glob(f"{SUBMISSIONS}/*") if not path.name.startswith("."))
     looked_at = (f"{SUBMISSIONS}/{kept.name}/" for kept in submissions)
-    problems += unexpected_files(place, {*(row.path for row in rows), *_PAGES, *_OF_A_RUN, *looked_at})
+    pages = {*_PAGES, *(f"{track.name}.html" for track in config.tracks)}
+    problems += unexpected_files(place, {*(row.path for row in rows), *pages, *_OF_A_RUN, *looked_at})
     submitted, informed = [], informed_of(config, results)
     for kept in submissions:
         found, wrong = _check_kept(kept, config, data, engine, informed)
