@@ -177,17 +177,6 @@ def test_a_writer_that_is_killed_leaves_nothing_and_bars_nobody(url: str) -> Non
         assert content(store.runs()[0]) == content(made(5))
 
 
-def test_an_entry_is_marked_verified(url: str) -> None:
-    with Store(url) as store:
-        whole = made(count=2)
-        store.save(whole)
-        entry = whole.entries[1].id
-        assert [flag for each, _, flag in store.episodes(whole.id) if each == entry] == [False, False]
-        store.mark_verified(whole.id, entry)
-        assert all(flag for each, _, flag in store.episodes(whole.id) if each == entry)
-        assert [each.verified for each in store.runs()[0].entries] == [False, True]
-
-
 def test_a_store_of_another_version_is_refused(url: str) -> None:
     with Store(url) as store, store._writing() as connection:
         connection.exec_driver_sql("UPDATE costgym_schema SET version = 99")

@@ -185,13 +185,6 @@ class Store:
             for row in connection.execution_options(yield_per=BATCH).execute(wanted).mappings():
                 yield row["entry"], EpisodeResult(**{name: row[name] for name in _FIELDS}), row["verified"]
 
-    def mark_verified(self, run: str, entry: str) -> None:
-        """Mark an entry as confirmed by replay."""
-        with self._errors(), self._writing() as connection:
-            for table in (entries, episodes):
-                mine = (table.c.run == run) & (table.c.entry == entry)
-                connection.execute(sa.update(table).where(mine).values(verified=True))
-
     def _run(self, row: Any, verified: set[tuple[str, str]]) -> Run:
         folder = Path(row["folder"]) if row["folder"] and Path(row["folder"]).is_dir() else None
         document, number = row["document"], row["run"]
