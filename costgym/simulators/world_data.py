@@ -29,6 +29,7 @@ class WorldData:
     catalog: Catalog
     tasks: TaskSet
     answers: Answers
+    version: int = 0  #: of the world, see `bounds.WORLDS`
     #: failures, judge: how calls fail, and how a lenient judge grades answers
     failures: FailureModel = field(default_factory=FailureModel)
     judge: Judge = field(default_factory=Judge)

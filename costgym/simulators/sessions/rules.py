@@ -5,7 +5,7 @@ from functools import lru_cache
 
 from pydantic import Field, model_validator
 
-from costgym.simulators.bounds import StrictModel, is_none
+from costgym.simulators.bounds import StrictModel, WorldVersion, is_none, is_zero
 from costgym.simulators.digests import SCHEMA, digest_of, short_hash
 from costgym.simulators.failures import FailureModel
 from costgym.simulators.scenario import Scenario
@@ -41,6 +41,7 @@ class SessionRules(StrictModel):
         success_share: Share of the value from which a session counts as a success.
         failures: Rates of reliabilities, adverts and ways to fail.
         scenario: The world whose tools are on offer, or a folder of worlds, of which every session plays one; None draws tools.
+        world: The version of the world, see `bounds.WORLDS`.
     """
 
     queries: int = Field(default=100, ge=1, le=10_000)
@@ -57,6 +58,7 @@ class SessionRules(StrictModel):
     success_share: float = Field(default=0.5, gt=0, le=1)
     failures: FailureModel = FAILURES
     scenario: Scenario | None = Field(default=None, exclude_if=is_none)
+    world: WorldVersion = Field(default=0, exclude_if=is_zero)
 
     @model_validator(mode="after")
     def _together(self) -> "SessionRules":
