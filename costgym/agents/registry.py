@@ -10,7 +10,19 @@ from typing import Any
 
 import gymnasium as gym
 
-from costgym.agents.base import DECISION, NUMERIC, PLAN_CALLS, PLAN_CHAT, PLANS, SESSION, SESSION_CHAT, TEXT, Agent, in_view, view_of
+from costgym.agents.base import (
+    DECISION,
+    NUMERIC,
+    PLAN_CALLS,
+    PLAN_CHAT,
+    PLANS,
+    SESSION,
+    SESSION_CHAT,
+    TEXT,
+    Agent,
+    in_view,
+    view_of,
+)
 from costgym.agents.btp.access import Btp
 from costgym.agents.btp.experience import Experience
 from costgym.agents.btp.plan import BtpSettings

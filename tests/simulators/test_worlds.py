@@ -62,17 +62,15 @@ def test_another_split_and_a_stressed_world_keep_the_version() -> None:
 def test_numbers_are_equal_to_the_last_bit_in_both_versions(name: str, concurrent: bool, seed: int, split: str) -> None:
     generator = np.random.default_rng(seed)
     chosen: dict[str, Any] = {"concurrent": concurrent, "split": split, "disable_env_checker": True}
-    envs = [
-        costgym.make("costgym/Marketplace-v0", scenario=load_scenario(name).in_world(world), **chosen) for world in (0, 1)
-    ]
+    envs = [costgym.make("costgym/Marketplace-v0", scenario=load_scenario(name).in_world(world), **chosen) for world in (0, 1)]
     (observation, info), other = (env.reset(seed=seed) for env in envs)
     over = False
     while not over:
         for key, array in observation.items():
             assert array.tobytes() == other[0][key].tobytes(), key
-        assert {k: v for k, v in info.items() if k != "action_mask"} == {k: v for k, v in other[-1].items() if k != "action_mask"}
-        assert np.array_equal(info["action_mask"], other[-1]["action_mask"])
-        action = int(generator.choice(np.flatnonzero(info["action_mask"])))
+        mask, mask_of_other = info.pop("action_mask"), other[-1].pop("action_mask")
+        assert info == other[-1] and np.array_equal(mask, mask_of_other)
+        action = int(generator.choice(np.flatnonzero(mask)))
         (observation, reward, terminated, truncated, info), other = (env.step(action) for env in envs)
         assert (reward, terminated, truncated) == other[1:4]
         over = terminated or truncated

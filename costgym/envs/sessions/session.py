@@ -264,7 +264,11 @@ class MarketplaceSessionEnv(NumericEnv[Observation, Number], SessionBase[Observa
 
     def _info(self, episode: SessionEpisode) -> dict[str, Any]:
         info = self._session_info(episode, status=int(self._status))
-        return {**info, "tool": self._features.reported, "action_mask": self._possible(episode).astype(self.mask_type, copy=False)}
+        return {
+            **info,
+            "tool": self._features.reported,
+            "action_mask": self._possible(episode).astype(self.mask_type, copy=False),
+        }
 
     def action_masks(self) -> NDArray[np.bool_]:
         """The present action mask, (actions,) bool: what the argument `mask` lets through. `next` always is."""
@@ -329,7 +333,7 @@ class MarketplaceSessionEnvV1(MarketplaceSessionEnv):
 
     | key | type | meaning |
     | --- | --- | --- |
-    | `action_mask` | int8 array | Which actions the argument `mask` lets through, 1 or 0 for each, as `sample(mask)` takes them. |
+    | `action_mask` | int8 array | Which actions the argument `mask` lets through, 1 or 0 for each, as `sample(mask)` takes it. |
 
     ## Version history
 
