@@ -333,7 +333,7 @@ class MarketplaceSessionEnvV1(MarketplaceSessionEnv):
 
     | key | type | meaning |
     | --- | --- | --- |
-    | `action_mask` | int8 array | Which actions the argument `mask` lets through, 1 or 0 for each, as `sample(mask)` takes it. |
+    | `action_mask` | int8 array | What the argument `mask` lets through: 1 or 0 for each action, as `sample(mask)` takes it. |
 
     ## Version history
 
