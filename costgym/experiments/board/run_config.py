@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from costgym.agents.base import view_of
 from costgym.agents.checkpoints import FOLDER, checkpoints
 from costgym.agents.custom import is_custom
 from costgym.agents.models.named import priced_for, read_model_name
@@ -90,7 +91,7 @@ class TrackConfig(BaseModel):
 
     def make_env(self, env_id: str, condition: Condition, data: str | None = None) -> gym.Env[Any, Any]:
         """The environment in which an agent plays under a condition."""
-        if env_id not in TRACKS[self.name].views:
+        if view_of(env_id) not in TRACKS[self.name].views:
             raise ConfigError("--agents", f"{env_id} is not an environment of the track {self.name}; {self.env} is")
         world, varied = class_of(env_id).world_class(self.scenario).varied(condition.settings)
         settings = {

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from costgym.agents.base import DECISION, NUMERIC, PLAN_CALLS, PLAN_CHAT, PLANS, SESSION, TEXT
+from costgym.agents.base import DECISION, NUMERIC, PLAN_CALLS, PLAN_CHAT, PLANS, SESSION, TEXT, view_of
 from costgym.envs.registration import class_of
 
 
@@ -80,7 +80,8 @@ _OF_WORLD = {(view, track.world): track.name for track in _ALL if track.world fo
 
 def track_of(env_id: str, settings: Mapping[str, Any] | None = None) -> str:
     """The track of an environment, or of episodes with these settings; "" where it belongs to none."""
-    return _OF_WORLD.get((env_id, str((settings or {}).get("scenario")))) or _OF_VIEW.get(env_id, "")
+    view = view_of(env_id)
+    return _OF_WORLD.get((view, str((settings or {}).get("scenario")))) or _OF_VIEW.get(view, "")
 
 
 def track_documents(document: Mapping[str, Any]) -> list[dict[str, Any]]:
