@@ -8,8 +8,6 @@ sentence within five seconds; what is plain data without lies may be read. Times
 the most that it has held.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 import resource

@@ -7,8 +7,6 @@ kinds but no pairs that teach it to give up a branch without facts. They are pla
 tree search with the same limits. Runs and episodes are kept: a call that was stopped goes on.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys
