@@ -90,8 +90,8 @@ def epoch(
     """
     from costgym.experiments.board.epochs.epoch import PUBLIC, create, register
     from costgym.experiments.board.epochs.judging import reveal as publish
-    from costgym.experiments.play.execution.engine import Local, default_jobs
     from costgym.experiments.pages.leaderboard_page import pages_of
+    from costgym.experiments.play.execution.engine import Local, default_jobs
 
     if reveal is not None:
         publish(out, reveal, pages_of, Local(default_jobs()))
