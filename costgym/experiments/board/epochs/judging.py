@@ -316,9 +316,10 @@ def reveal(folder: Path, board: Path, pages: PageMaker | None = None, engine: En
 def episodes_of(player: Player, verdicts: Sequence[Verdict], records: Path) -> dict[str, tuple[dict[str, Any], ...]]:
     """Replay all that was played: the whole rows of every verdict, by its entry. Raises DataError, in words, where a record is
     not what a verdict was given on."""
-    references, *others = [verdict for verdict in verdicts if verdict.accepted] or [None]
-    if references is None:
+    accepted = [verdict for verdict in verdicts if verdict.accepted]
+    if not accepted:
         return {}
+    references, *others = accepted
     first = _replayed(player, references, records, {})
     alone = player._replace(engine=Local())  # entries are shared between processes, not the episodes of each
     rows = player.engine.stream(_rows_of, (alone, records, first.informed), others)
