@@ -3,6 +3,7 @@
 import json
 import pickle
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
