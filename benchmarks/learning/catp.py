@@ -9,8 +9,6 @@ Runs are kept under --out and gone on with when the script is called again. `sha
 informed optimum (the best fixed plan per task and size level on the train samples, out of the space of sensible plans).
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import time

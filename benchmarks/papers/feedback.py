@@ -8,8 +8,6 @@ are Student's over the seeds, with one seed none. Runs and episodes are kept: a 
 goes on.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

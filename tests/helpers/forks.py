@@ -1,7 +1,5 @@
 """Steps of every environment from the middle of an episode on, to compare copies with their originals."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -20,6 +18,11 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
         {"scenario": "marketplace-writes"},
         {"scenario": {"extends": "storm", "source": {"candidates": {"retriever": "bm25", "k": 3}}}, "documents": "short"},
     ],
+    "costgym/MarketplaceChat-v1": [{}],
+    "costgym/MarketplaceSession-v1": [{}],
+    "costgym/MarketplaceSessionChat-v1": [{}],
+    "costgym/OpenCATP-v1": [{}],
+    "costgym/OpenCATPChat-v1": [{}],
     "costgym/MarketplaceSession-v0": [{}, {"queries": 3, "memory": "raw", "mask": "legal"}],
     "costgym/MarketplaceSessionChat-v0": [{}, {"concurrent": True}],
     "costgym/OpenCATP-v0": [{}],

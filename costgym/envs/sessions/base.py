@@ -1,8 +1,9 @@
 """The base of the session environments: how a session is drawn, begun, worth and recorded."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
-from typing import Any, Generic, get_args
+from typing import Any, Generic, Self, get_args
 
 import gymnasium as gym
 from pydantic import ValidationError
@@ -51,6 +52,7 @@ class SessionSettings:
     budget_share: float = 0.4
     failures: Any = None
     scenario: Named | None = None
+    world_seed: int = 0
     split: str = "train"
     reward: str = "value"
     budget: dict[str, float] | str | float | None = None
@@ -64,7 +66,7 @@ class SessionSettings:
 
 _RULES = (
     "queries", "tools", "capabilities", "providers", "drift", "price_drift", "repeat", "ttl_s", "outage_every_s",
-    "outage_lasts_s", "budget_share", "success_share",
+    "outage_lasts_s", "budget_share", "success_share", "world_seed",
 )  # fmt: skip
 """Arguments that are fields of `SessionRules`."""
 
@@ -84,6 +86,11 @@ class SessionWorld(WorldSpec):
         except (KeyError, TypeError, ValueError) as error:
             raise ConfigError("header", f"expected the rules of a session, got {self.document!r:.60}") from error
 
+    @property
+    def version(self) -> Any:
+        rules = self.document.get("rules")
+        return rules.get("world", 0) if isinstance(rules, Mapping) else 0
+
     def digest_under(self, schema: int) -> str:
         return self._rules().digest_under(schema)
 
@@ -91,13 +98,23 @@ class SessionWorld(WorldSpec):
         rules = self._rules()
         tools = f"tools of {rules.scenario.name}" if rules.scenario else f"{rules.tools} tools"
         about = f"Sessions of {rules.queries} queries over {tools} that drift, under one budget."
-        return {"name": self.document["name"], "description": about, "currency": "credits"}
+        return {"name": self.document["name"], "description": about, "currency": "credits", **self.stated_version}
 
     def arguments(self, settings: Document, data: str | None = None) -> dict[str, Any]:
         rules = self._rules().model_dump(mode="json")
         if data is not None and "scenario" in rules:
             rules["scenario"]["source"]["data"] = data
+        rules.pop("world", None)  # the id says it
         return {**settings, **rules}
+
+    @property
+    def seed(self) -> int:
+        return int(self.document["rules"].get("world_seed", 0))
+
+    def another(self, settings: Document, seed: int) -> Self | None:
+        if "source" in self.document:  # whose tools everybody knows
+            return None
+        return type(self)({**self.document, "rules": {**self.document["rules"], "world_seed": seed}})
 
 
 class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
@@ -120,6 +137,7 @@ class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     | `budget_share` | Default limits, as a share of what the informed policy spends without limits. |
     | `failures` | Rates of reliabilities, adverts and failures. `None`: those of sessions, or of `scenario`. |
     | `scenario` | A world whose tools are on offer, or a folder of worlds, such as `"worlds/train"`. `None` draws tools. |
+    | `world_seed` | Draws the sessions of all numbers; 0 draws those of the benchmark. |
     | `split` | Sessions that `reset` draws from: `"train"`, `"valid"` or `"test"`. |
     | `reward` | `"value"` or `"value-minus-price"`. |
     | `budget` | Limits, such as `{"price": 100}`. `None`: `budget_share`, computed for each session. `{}`: no limits. |
@@ -151,10 +169,10 @@ class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
     def _configure(self, settings: SessionSettings) -> None:
         """Check the arguments that views of sessions share."""
-        rules: dict[str, Any] = {name: getattr(settings, name) for name in _RULES}
+        rules: dict[str, Any] = {**{name: getattr(settings, name) for name in _RULES}, "world": self.world_version}
         failures, budget, concurrent = settings.failures, settings.budget, settings.concurrent
         if settings.scenario is not None:
-            rules["scenario"] = world = named_scenario(settings.scenario, None)
+            rules["scenario"] = world = named_scenario(settings.scenario, None).in_world(*self.worlds)
             # agents may know how the world's tools were drawn; how they fail, and that by regimes, stays the sessions' own
             changes = {"kinds": FAILURES.kinds, "persistence": 0.0, "bursts": None}
             failures = world.failures.model_copy(update=changes) if failures is None else failures

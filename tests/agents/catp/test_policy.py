@@ -1,7 +1,5 @@
 """The policy's mathematics: losses, gradients, and that training sees what decoding sees."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

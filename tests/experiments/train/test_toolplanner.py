@@ -1,7 +1,5 @@
 """ToolPlanner learns: its losses by hand, its decoding, its runs resumed, stopped and damaged."""
 
-from __future__ import annotations
-
 import json
 import math
 import shutil

@@ -1,7 +1,5 @@
 """What ToolPlanner learns from: demonstrations, and pairs of hand-made trees."""
 
-from __future__ import annotations
-
 import pytest
 
 from costgym.agents.toolplanner.settings import LearntSettings

@@ -1,7 +1,5 @@
 """No play beats the optimum: every short sequence of actions is tried in tiny random worlds."""
 
-from __future__ import annotations
-
 from itertools import product
 from random import Random
 from typing import Any

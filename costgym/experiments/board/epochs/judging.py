@@ -17,14 +17,12 @@ from costgym.agents.registry import is_trained
 from costgym.experiments.board.board import PageMaker
 from costgym.experiments.board.epochs.chain import CHAIN, REFERENCES, Chain, Verdict
 from costgym.experiments.board.epochs.epoch import (
-    OUTCOMES,
     PUBLIC,
     RECORDS,
     SECRET,
     Epoch,
     read_epoch,
     read_secret,
-    table_in,
     today,
 )
 from costgym.experiments.board.epochs.identities import ENTRY as FOR_AN_ENTRY
@@ -107,7 +105,7 @@ def judge(
         for locked in (folder, board):
             locks.enter_context(sole_writer(locked))
         finish_change(board)
-        player = Player(epoch, read_secret(folder, epoch), table_in(folder, epoch), engine or Local(), choose(sandbox), minutes)
+        player = Player(epoch, read_secret(folder, epoch), engine or Local(), choose(sandbox), minutes)
         court = Court(player, folder, board, Chain(board, epoch, key), pages, say)
         court.open()
         verdicts, published = [], time.monotonic()
@@ -188,7 +186,7 @@ class Court:
             if own_code and self.player.sandbox == NONE:
                 self.say(f"{plain(path.name)}: waits for a machine with a sandbox, because its agents have their own code")
                 return None
-            claim = validate(entry, engine=self.player.engine)
+            claim = validate(entry, engine=self.player.engine, alarmed=False)
             if not claim.verified:
                 return self._refuse(about, claim.problems)
             agents = _agents(manifest)
@@ -303,15 +301,13 @@ def reveal(folder: Path, board: Path, pages: PageMaker | None = None, engine: En
     with sole_writer(folder), sole_writer(board):
         finish_change(board)
         chain = Chain(board, epoch)
-        player = Player(epoch, read_secret(folder, epoch), table_in(folder, epoch), engine or Local())
+        player = Player(epoch, read_secret(folder, epoch), engine or Local())
         by_episode = episodes_of(player, chain.verdicts, folder / RECORDS)
         with change_together(board) as draft:
             for verdict in chain.verdicts:
                 if verdict.accepted:
                     shutil.copytree(folder / RECORDS / verdict.entry, draft / RECORDS / verdict.entry)
             shutil.copyfile(folder / SECRET, draft / SECRET)
-            if epoch.outcomes is not None:
-                shutil.copyfile(folder / OUTCOMES, draft / OUTCOMES)
             (draft / PUBLIC).write_text(epoch.to_json(), encoding="utf-8")
             _write_board(draft, board_document(epoch, chain.verdicts, by_episode), pages)
     return epoch
@@ -320,20 +316,29 @@ def reveal(folder: Path, board: Path, pages: PageMaker | None = None, engine: En
 def episodes_of(player: Player, verdicts: Sequence[Verdict], records: Path) -> dict[str, tuple[dict[str, Any], ...]]:
     """Replay all that was played: the whole rows of every verdict, by its entry. Raises DataError, in words, where a record is
     not what a verdict was given on."""
-    rows = {}
-    informed: Informed = {}
-    for verdict in verdicts:
-        if not verdict.accepted:
-            continue
-        record = records / verdict.entry
-        if snapshot(record) != verdict.record:
-            raise DataError(record, f"is not the record of the verdict {verdict.number} in {CHAIN}")
-        derived = player.derive(player.config(verdict.agents), record, informed)
-        if derived.problems:
-            raise DataError(record, "; ".join(derived.problems[:3]))
-        informed = informed or derived.informed
-        recorded = [{name: value for name, value in row.items() if name != "claimed"} for row in verdict.rows]
-        if recorded != list(derived.public):
-            raise DataError(record, f"replay derives other rows than the verdict {verdict.number} in {CHAIN}")
-        rows[verdict.entry] = derived.rows
-    return rows
+    accepted = [verdict for verdict in verdicts if verdict.accepted]
+    if not accepted:
+        return {}
+    references, *others = accepted
+    first = _replayed(player, references, records, {})
+    alone = player._replace(engine=Local())  # entries are shared between processes, not the episodes of each
+    rows = player.engine.stream(_rows_of, (alone, records, first.informed), others)
+    return {references.entry: first.rows, **{verdict.entry: of_one for verdict, of_one in zip(others, rows, strict=True)}}
+
+
+def _rows_of(shared: tuple[Player, Path, Informed], verdict: Verdict) -> list[tuple[dict[str, Any], ...]]:
+    player, records, informed = shared
+    return [_replayed(player, verdict, records, informed).rows]
+
+
+def _replayed(player: Player, verdict: Verdict, records: Path, informed: Informed) -> Derived:
+    record = records / verdict.entry
+    if snapshot(record) != verdict.record:
+        raise DataError(record, f"is not the record of the verdict {verdict.number} in {CHAIN}")
+    derived = player.derive(player.config(verdict.agents), record, informed)
+    if derived.problems:
+        raise DataError(record, "; ".join(derived.problems[:3]))
+    recorded = [{name: value for name, value in row.items() if name != "claimed"} for row in verdict.rows]
+    if recorded != list(derived.public):
+        raise DataError(record, f"replay derives other rows than the verdict {verdict.number} in {CHAIN}")
+    return derived
