@@ -68,7 +68,8 @@ def small_model(tokens: int, settings: DeerSettings, pad: int, end: int) -> Any:
 def published_model(settings: DeerSettings) -> Any:
     """Load a published model and put LoRA adapters on all its linear layers; nothing else of it is trained then."""
     torch = require("torch", "train")
-    base = load_published(require("transformers", "train").AutoModelForCausalLM, settings.model or "")
+    kind = require("transformers", "train").AutoModelForCausalLM
+    base = load_published(kind, settings.model or "", dtype=torch.float32)
     base.config.use_cache = False
     if settings.lora_rank == 0:
         return base
