@@ -60,7 +60,7 @@ def read_answer(needs: Sequence[Need], answer: str, query: str = "") -> AnswerRe
         facts = facts_of(need)
         spans = [span for fact in facts for span in spans_of(fact, text, values)]
         covered += spans
-        found_facts.append(any(_asserted(span, text, values) for span in spans))
+        found_facts.append(any(_asserted(span, text, values) for span in spans) and not _open(need, text, spans))
         if need.asked or need.optional:
             asked_facts += facts
     stated = sum(present and (need.asked or need.optional) for present, need in zip(found_facts, needs, strict=True))
@@ -97,6 +97,12 @@ def facts_of(need: Need) -> list[Fact]:
     """The fact of a need and what else is accepted in its place."""
     others = [fact_of(text) for text in need.accept]
     return [fact_of(need.fact, need.fact_type, need.tolerance), *others]
+
+
+def _open(need: Need, text: str, spans: Sequence[Span]) -> bool:
+    """Return whether an answer states something beside a need's fact that could be meant as well."""
+    found = (span for rival in need.rivals for span in spans_of(fact_of(rival), text, ()))
+    return any(not any(start <= begin and end <= stop for start, stop in spans) for begin, end in found)
 
 
 def _asserted(span: Span, text: str, values: Sequence[Value]) -> bool:

@@ -1,0 +1,289 @@
+"""The queries of the one world, their answers, and what its tools answer.
+
+Queries about APIs are the marketplace's own, and those for one look-up are worded as DEER's are. A query about an image is a
+task of OpenCATP on one of its scenes: what it needs is the cheapest plan whose outputs are good enough, of all plans that
+`plan_space` lists. An agent may get there by any other way: outputs are judged by what they are.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from costgym.simulators.decision.conversation import OPENER_SHARE, arithmetic, reword, tool_query
+from costgym.simulators.errors import ConfigError
+from costgym.simulators.failures import FailureModel
+from costgym.simulators.marketplace.answers import GeneratedAnswers
+from costgym.simulators.marketplace.entities import Kind
+from costgym.simulators.marketplace.facts import Database
+from costgym.simulators.marketplace.market import Marketplace
+from costgym.simulators.marketplace.sources import MarketplaceSource
+from costgym.simulators.marketplace.tasks import NEEDS, SIZE_LEVELS, LazyTaskSet, Luck
+from costgym.simulators.marketplace.vocabulary import Capability
+from costgym.simulators.one_world.pictures import Picture, Pictures, vision_tools
+from costgym.simulators.one_world.source import BOTH, FACTS, KINDS, NO_TOOL, SEARCH, OneWorldSource
+from costgym.simulators.opencatp.plan_space import plan_space
+from costgym.simulators.opencatp.scenes.language import KINDS as THINGS
+from costgym.simulators.opencatp.scenes.language import OBJECTS, TEXTURES, label, object_list
+from costgym.simulators.opencatp.scoring.evaluation import Evaluator, sample_level, split_samples
+from costgym.simulators.opencatp.tasks import OpenCATPTask, Output, tasks
+from costgym.simulators.opencatp.tools import IMAGE_TOOLS, SIGNATURES, TOOLS
+from costgym.simulators.plan import TASK_INPUT, Plan
+from costgym.simulators.tasks import Need, Task, normalise
+from costgym.simulators.tools import Catalog, Tool
+
+if TYPE_CHECKING:
+    from costgym.simulators.marketplace.tasks import TaskWriter
+
+SUBJECTS = ("topic", "product", "hobby", "theme", "joke_topic")  # kinds of arguments that may be what an image shows
+LABELS = tuple(label(thing, texture) for texture in TEXTURES for thing in THINGS)
+_TRIES = 1_000  # draws of a scene before a query about it is given up
+_DOING = {
+    "image_colorization": "in colour",
+    "image_deblurring": "sharpened",
+    "image_denoising": "without noise",
+    "image_super_resolution": "in high resolution",
+}
+
+
+class PictureQuery(NamedTuple):
+    """What a query asks of an image: a task of OpenCATP, and the image."""
+
+    task: OpenCATPTask
+    picture: Picture
+
+
+def one_world_market(source: OneWorldSource, apis: MarketplaceSource, seed: int, failures: FailureModel) -> Marketplace:
+    """The one world's tools, tasks and answers; `apis` makes the part of them that are APIs."""
+    market = apis.market(seed, failures)
+    assert isinstance(market.tasks, LazyTaskSet) and isinstance(market.answers, GeneratedAnswers)
+    catalog = Catalog([*market.catalog, *vision_tools()], "one-world") if source.vision_tools else market.catalog
+    answers = OneWorldAnswers(market.answers, Pictures(seed))
+    writer = QueryWriter(market.tasks.writer, answers, source)
+    return Marketplace(catalog, LazyTaskSet(writer, {"train": apis.train, "test": apis.test}), answers)  # type: ignore[arg-type]
+
+
+class ShownDatabase(Database):
+    """A database that knows the classes of what images show as subjects too, behind those that it has."""
+
+    def __init__(self, market: Database) -> None:
+        super().__init__(market.seed, market.kinds, market.shares)
+        self.fact = market.fact  # type: ignore[method-assign]  # a version of the world writes facts in its own way
+        self._numbers = market.numbers
+
+    def numbers(self, capability: Capability, arguments: Mapping[str, Any]) -> tuple[int, ...] | None:
+        numbers = self._numbers(capability, arguments)
+        subject = None if numbers is not None else subject_of(capability)
+        shown = None if subject is None else _shown(arguments.get(subject.name))
+        if subject is None or shown is None:
+            return numbers
+        others = self._numbers(capability, {**arguments, subject.name: subject.value(0, self.seed)})
+        index = capability.parameters.index(subject)
+        return None if others is None else (*others[:index], subject.size + shown, *others[index + 1 :])
+
+
+def subject_of(capability: Capability) -> Kind | None:
+    """The argument of a capability that may be what an image shows, if it has one and answers with a fact of its own."""
+    kinds = (kind for kind in capability.parameters if kind.name in SUBJECTS and not capability.gives)
+    return next(kinds, None)
+
+
+def _shown(value: object) -> int | None:
+    """The number of a class that images show."""
+    text = normalise(value) if isinstance(value, str) and len(value) < 80 else ""
+    return LABELS.index(text) if text in LABELS else None
+
+
+class OneWorldAnswers(GeneratedAnswers):
+    """The answers of APIs and of vision tools."""
+
+    def __init__(self, market: GeneratedAnswers, pictures: Pictures) -> None:
+        super().__init__(ShownDatabase(market.database), market.capabilities)
+        self.pictures = pictures
+        self.queries: dict[int, PictureQuery] = {}  # by the task's number
+
+    def answer(self, tool: Tool, arguments: Mapping[str, Any], task: Task) -> str | None:
+        if tool.name not in SIGNATURES:
+            return super().answer(tool, arguments, task)
+        query = self.queries.get(task.number)
+        made = self.pictures.output(tool.name, arguments, () if query is None else (query.picture,))
+        return None if made is None else json.dumps({SIGNATURES[tool.name].gives: made}, ensure_ascii=False)
+
+    def irrelevant(self, tool: Tool, arguments: Mapping[str, Any], task: Task, luck: float) -> str:
+        return "{}" if tool.name in SIGNATURES else super().irrelevant(tool, arguments, task, luck)
+
+    def _values(self, capability: Capability, numbers: tuple[int, ...]) -> dict[str, str | int]:
+        values: dict[str, str | int] = {}
+        for kind, number in zip(capability.parameters, numbers, strict=True):
+            shown = kind.name in SUBJECTS and number >= kind.size
+            values[kind.name] = LABELS[number - kind.size] if shown else kind.value(number, self.database.seed)
+        return values
+
+    def about(self, capability: Capability, arguments: Mapping[str, Any]) -> str:
+        """The fact that a capability gives for right arguments."""
+        numbers = self.database.numbers(capability, arguments)
+        assert numbers is not None
+        return str(self.database.fact(capability, numbers))
+
+
+class QueryWriter:
+    """Writes the queries; those about APIs by the marketplace's own writer."""
+
+    def __init__(self, market: "TaskWriter", answers: OneWorldAnswers, source: OneWorldSource) -> None:
+        self.seed, self.answers, self.pictures = market.seed, answers, answers.pictures
+        self.market, self.offers, self.candidates = market, market.offers, market.candidates
+        self._tools = TOOLS if source.vision_tools else ()
+        self._weights = [source.kinds.get(kind, 0.0) for kind in KINDS]
+        self._evaluator, self._success = Evaluator(self.pictures.table), source.success_score
+        offered = [self.offers.capabilities[name] for name in self.offers.tools]
+        self._subjects = [capability for capability in offered if subject_of(capability) is not None]
+        if source.kinds.get(BOTH) and not self._subjects:
+            raise ConfigError("source.tools", "no API takes what an image shows; ask for more tools, or leave `both` out")
+
+    @property
+    def most_candidates(self) -> int:
+        """The largest number of tools that a query can have on offer."""
+        return min(self.candidates[1], len(self.offers.catalog)) + len(self._tools)
+
+    def write(self, split: str, index: int, number: int) -> Task:
+        """Write the query at a place of a split."""
+        luck = Luck("one world", split, index, seed=self.seed)
+        kind = KINDS[luck.weighted(self._weights)]
+        if kind == FACTS:
+            task = replace(self.market.write(split, index, number), group=kind)
+        elif kind == NO_TOOL:
+            task = self._without_tool(luck, split, index)
+        elif kind == SEARCH:
+            task = self._look_up(luck, split, index)
+        else:
+            task, query = self._about_picture(luck, split, index, kind == BOTH)
+            self.answers.queries[number] = query
+        offered = list(task.candidates)
+        for tool in self._tools:
+            offered.insert(luck.below(len(offered) + 1), tool)
+        return replace(task, number=number, group=kind, candidates=tuple(offered))
+
+    def _task(self, split: str, index: int, query: str, needs: Sequence[Need], chosen: Sequence[Capability]) -> Task:
+        candidates = self.market.offered(split, index, chosen)
+        level = Luck("size level", split, index, seed=self.seed).weighted(SIZE_LEVELS)
+        return Task(f"{split}-{index:05d}", 0, query, tuple(needs), candidates, size_level=level)
+
+    def _any(self, luck: Luck) -> Capability:
+        return self.offers.capabilities[luck.pick(list(self.offers.tools))]
+
+    def _opened(self, luck: Luck, capability: Capability, text: str) -> str:
+        return f"{self.market.opener(capability)} {text}" if luck.uniform() < OPENER_SHARE else text
+
+    def _without_tool(self, luck: Luck, split: str, index: int) -> Task:
+        """A sum, which has a known answer. What is on offer is about something else, as where a search was not needed."""
+        near = self._any(luck)
+        question, answer = arithmetic(luck)
+        need = Need(str(answer), (), {}, wish=question, fact_type="number", given=True)
+        return self._task(split, index, self._opened(luck, near, question), [need], [near])
+
+    def _look_up(self, luck: Luck, split: str, index: int) -> Task:
+        """One fact, in a user's words."""
+        capability = self._any(luck)
+        need = self.market.one_need(luck, split, capability)
+        wish = reword(need.wish, luck)
+        query = tool_query(wish, self.market.opener(capability), luck)
+        return self._task(split, index, query, [replace(need, wish=wish)], [capability])
+
+    # -- pictures --------------------------------------------------------------------------------------------------------
+
+    def _about_picture(self, luck: Luck, split: str, index: int, then_api: bool) -> tuple[Task, PictureQuery]:
+        of = [task for task in tasks("all", split) if not then_api or task.wants == (Output("label"),)]
+        samples = split_samples(self.pictures.table.samples, split)
+        for _ in range(_TRIES):
+            asked = luck.pick(of)
+            query = PictureQuery(asked, Picture(asked.combination, luck.pick(samples)))
+            least = 1.0 if then_api else self._success  # an API takes the class itself, not one that is near it
+            plan = self._cheapest(query, least)
+            if plan is not None and len(plan.nodes) + then_api <= len(NEEDS):
+                break
+        else:
+            raise ConfigError("source.success_score", f"no scene is answered that well; lower it from {self._success:g}")
+        needs = list(self.needs_of(query, plan, least))
+        handle = self.pictures.handle(query.picture)
+        text = asked.description.replace("The given image", f"The image {handle}")
+        chosen = self._any(luck)
+        if then_api:
+            chosen = luck.pick(self._subjects)
+            last, wish = self._api_about(luck, split, chosen, needs)
+            needs = [replace(need, asked=False) for need in needs] + [last]
+            text = f"{text.removesuffix('.')}, as in striped kite. Then tell me {wish}."
+        task = self._task(split, index, self._opened(luck, chosen, text), needs, [chosen])
+        return replace(task, size_level=sample_level(query.task, query.picture.sample)), query
+
+    def _api_about(self, luck: Luck, split: str, capability: Capability, needs: Sequence[Need]) -> tuple[Need, str]:
+        need, subject = self.market.one_need(luck, split, capability), subject_of(capability)
+        assert subject is not None
+        arguments = {**(need.arguments or {}), subject.name: needs[-1].fact}
+        phrases = {kind.name: kind.phrase(arguments[kind.name]) for kind in capability.parameters}
+        wish = capability.wish.format(**{**phrases, subject.name: "what the image shows"})
+        fact = self.answers.about(capability, arguments)
+        return replace(need, fact=fact, arguments=arguments, after=(len(needs) - 1,), wish=wish, alternative=None), wish
+
+    def _cheapest(self, query: PictureQuery, least: float) -> Plan | None:
+        """The cheapest plan at the query's size level that makes every wanted output with at least this score."""
+        asked, picture = query
+        space, scores = plan_space(asked.wants), self._evaluator.scores
+        good: list[set[int]] = []
+        for want, used in zip(asked.wants, space.used, strict=True):
+            ways = ((way, *space.ways[way]) for way in used)
+            good.append({way for way, chain, route in ways if _score(scores, picture, chain, route, want) >= least})
+        level = sample_level(asked, picture.sample)
+        plans = zip(space.plans[: space.complete], space.way_of.tolist(), strict=False)
+        able = [plan for plan, ways in plans if all(way in fine for way, fine in zip(ways, good, strict=True))]
+        return min(able, key=lambda plan: self._evaluator.cost(plan, level)[0], default=None)
+
+    def needs_of(self, query: PictureQuery, plan: Plan, least: float | None = None) -> list[Need]:
+        """What calls of a plan bring, in its order: handles of restored images, and texts.
+
+        Of wanted outputs every other text or image counts too that is as good as asked for.
+        """
+        asked, picture = query
+        ends = {tool: want for want, tool in self._evaluator.answers(plan, asked) if tool is not None}
+        needs: list[Need] = []
+        made = {TASK_INPUT: self.pictures.handle(picture)}
+        for step in plan.steps:
+            tool, source = step.tool, step.deps[-1]
+            arguments = {SIGNATURES[tool].takes: made[source]}
+            made[tool] = self.pictures.output(tool, arguments, [picture]) or ""
+            after = () if source == TASK_INPUT else (plan.nodes.index(source),)
+            need = Need(made[tool], (tool,), arguments, after, _wish(tool, made[TASK_INPUT]), tool, asked=tool in ends)
+            needs.append(replace(need, fact_type="identifier" if tool in IMAGE_TOOLS else "text"))
+            if least is not None and (want := ends.get(tool)) is not None:
+                needs[-1] = self._accepting(needs[-1], query, want, least)
+        return needs
+
+    def _accepting(self, need: Need, query: PictureQuery, want: Output, least: float) -> Need:
+        """A need for an output with all that count as well, and what an answer must not state beside them."""
+        scores = dict(self.pictures.made(query.picture, want))
+        fine = [made for made, score in scores.items() if score >= least and made != need.fact]
+        rivals: Sequence[str] = ()
+        if want.kind == "label":
+            rivals = [label(thing, texture, want.german) for texture in TEXTURES for thing in THINGS]
+        elif want.kind == "object":
+            rivals = [object_list([name], want.german) for name in OBJECTS]
+        elif want.is_image:
+            rivals = list(scores)
+        accepted = {need.fact, *fine}
+        return replace(need, accept=tuple(fine), rivals=tuple(rival for rival in rivals if rival not in accepted))
+
+
+def _score(scores: Any, picture: Picture, chain: Sequence[str], route: Sequence[str], want: Output) -> float:
+    if not route:
+        return float(scores.score(picture.combination, picture.sample, chain, want.name))
+    return float(scores.text_score(picture.combination, picture.sample, chain, route, want.name))
+
+
+def _wish(tool: str, handle: str) -> str:
+    if tool in IMAGE_TOOLS:
+        return f"the image {handle} {_DOING[tool]}"
+    known = {
+        "image_classification": "the class that image {} belongs to",
+        "object_detection": "the names of the objects in image {}",
+        "image_captioning": "a caption of image {}",
+    }
+    return known.get(tool, "the text about image {} in German").format(handle)
