@@ -8,8 +8,6 @@ models in the shapes of all programs that are read. Each must be refused in a se
 without lies may be read. Times are of this process's processor, and memory is the most that it has held.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 import resource

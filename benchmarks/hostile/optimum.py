@@ -8,8 +8,6 @@ query is tried under many seeds against the bound that holds on average. At last
 foresees, one at a time, and the first of so many worlds in which a play beats it is named.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import time

@@ -1,7 +1,5 @@
 """Random inputs for everything that reads what others wrote: files of runs and entries, frames, YAML and JSON."""
 
-from __future__ import annotations
-
 import json
 import random
 import warnings

@@ -1,7 +1,5 @@
 """Everything that reads a file of somebody else's, each with a genuine file of its kind, for edits of it."""
 
-from __future__ import annotations
-
 import datetime
 import gzip
 import json

@@ -1,7 +1,5 @@
 """Tiny random worlds and sessions, and every short play of them: what beats the optimum that is claimed."""
 
-from __future__ import annotations
-
 from itertools import product
 from random import Random
 from typing import Any

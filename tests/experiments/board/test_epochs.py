@@ -1,7 +1,5 @@
 """Epochs: everybody is played on one secret, tries of one identity are pooled, and verdicts are a chain that can be checked."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """No play beats the optimum: every short sequence of actions is tried in tiny random worlds and sessions."""
 
-from __future__ import annotations
-
 from random import Random
 
 import pytest
