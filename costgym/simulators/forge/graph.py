@@ -23,6 +23,8 @@ MAX_NOUN = 3  # words
 MAX_CHOICE = 24  # characters of a choice that a question names
 MAX_ARGUMENTS = 3  # that a question names
 MAX_WORDS = 2  # of a fact that is asked for
+MAX_NESTED = 3  # objects and lists around an argument
+_PLAIN_PARTS = {"id", "name", "type", "code", "number", "key", "value", "title", "email", "slug", "uuid"}
 MAX_SHOWN = 6  # facts that an answer shows and nobody asks for
 _IDENTIFIES = lexicon("identifies")
 _VERSION = re.compile(
@@ -76,6 +78,7 @@ class ArgumentDraft:
     spec: Spec | None
     words: str
     changes: bool = False  # it is what a change gives a thing
+    within: tuple[str, ...] = ()  # where it stands in the arguments, if it is part of an object or a list
 
 
 @dataclass(slots=True)
@@ -315,6 +318,15 @@ def _arguments(
         if "{owner}/{repo}" in operation.path and parameter.name in ("owner", "repo"):
             word, form = ("owner", "login") if parameter.name == "owner" else ("repository", "slug")
             draft = ArgumentDraft(parameter, "", {"form": form}, word)
+        if isinstance(draft, str) and parameter.place == "body" and parameter.schema.get("type") in ("array", "object"):
+            parts = [(within, _argument(leaf, "", own, graph, kind, listed)) for within, leaf in _leaves(parameter)]
+            if not parts:
+                return draft
+            for within, part in parts:
+                if isinstance(part, str):
+                    return part
+                arguments.append(replace(part, within=within))
+            continue
         if isinstance(draft, str):
             return draft
         arguments.append(draft)
@@ -349,6 +361,29 @@ def _arguments(
         forms = {"owner": "login", "repository": "slug"}
         arguments = [replace(a, spec={"form": forms[a.words]}) if a.words in forms else a for a in arguments]
     return arguments
+
+
+def _leaves(parameter: Parameter, level: int = 0) -> list[tuple[tuple[str, ...], Parameter]]:
+    """The required plain values within a parameter that is an object or a list of one item, with where they stand; none where
+    it has none. A part that is called as every other is, such as `name`, has the name of the whole before it."""
+    schema, name = parameter.schema, parameter.name
+    if schema.get("type") not in ("array", "object"):
+        return [((name,), parameter)]
+    if level == MAX_NESTED:
+        return []
+    if schema["type"] == "array":
+        one = "_".join([*split(name)[:-1], singular(split(name)[-1])]) if split(name) else name
+        inner = _leaves(replace(parameter, name=one, schema=schema.get("items") or {}), level + 1)
+        return [((name, "[]", *within[1:]), leaf) for within, leaf in inner]
+    found = []
+    for key in schema.get("required", ()):
+        part = Parameter(key, schema["properties"][key], True, "body")
+        for within, leaf in _leaves(part, level + 1):
+            if set(split(leaf.name)) <= _PLAIN_PARTS:
+                is_sum = leaf.name in ("value", "amount") and split(name)[-1:] and split(name)[-1] in _MONEY
+                leaf = replace(leaf, name=name if is_sum else f"{name}_{leaf.name}")
+            found.append(((name, *within), leaf))
+    return found
 
 
 def _segments(path: str) -> dict[str, str]:
@@ -432,7 +467,8 @@ def _argument(
     entity = _entity_of(words, graph.words.split(before), own, spec, parameter.place)
     if kind in (CREATE, CHANGE) and parameter.place == "body" and words[-1] in _KEYS and words[:-1] in ([], own):
         entity = []  # what a new thing is called, or is to be called
-    if entity and kind == CREATE and parameter.place == "body" and (own[-len(entity) :] == entity or not graph.knows(entity)):
+    unknown = not graph.knows(entity) and words[-1] not in _IDS
+    if entity and kind == CREATE and parameter.place == "body" and (own[-len(entity) :] == entity or unknown):
         entity = []  # what the user says of it
     ends, begins = own[-len(entity) :] == entity, [*entity, "request"] == own
     if entity and not listed and len(own) > len(entity) and kind != CREATE and (ends or begins):

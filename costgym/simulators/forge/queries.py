@@ -86,8 +86,13 @@ def beside(parts: Sequence[Part], joint: str = "of") -> str:
     places, times, others = [], [], []
     named = {part.noun: part.value for part in parts if not part.entity}
     repository = f"{named['owner']}/{named['repository']}" if {"owner", "repository"} <= named.keys() else ""
+    money = next((part for part in parts if not part.entity and part.noun.split(" ")[-1] in MONEY - {"cents"}), None)
+    if money is not None and "currency" in named:
+        others.append(f"{article(money.noun)} {money.noun} of {money.value} {named['currency']}")
     for part in (part for part in parts if not part.entity):
         last = part.noun.split(" ")[-1]
+        if "currency" in named and money is not None and (part is money or part.noun == "currency"):
+            continue
         if repository and part.noun in ("owner", "repository"):
             continue
         if last in ("city", "country", "place", "location", "region"):
