@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from costgym.simulators.forge.source import ForgedArgument, ForgedCapability, ForgedSource
 
 MOST_NEEDS, MOST_REQUESTS = 6, 3
+MOST_OF = 2  # times that a sentence says "of"
+_AGAIN = re.compile(r"\b(\w+) of (?:the )?\1\b")
 DEEPEST = 2  # things that lead to one another in one request
 WRITES_SHARE = 0.5  # of requests, where a world can write
 AMOUNTS = (10, 300)  # lowest and highest worth of an effect that states no amount, in the scenario's currency
@@ -305,6 +307,8 @@ class RequestWriter(ForgedTaskWriter):
             query, [str(value) for need in draft.needs for _, value in stated_values(need.arguments)]
         ):
             return problem
+        if any(sentence.count(" of ") > MOST_OF or _AGAIN.search(sentence) for sentence in draft.sentences):
+            return "names too many things in one sentence"
         catalog = self.offers.catalog
         gold = [catalog.get(need.tools[0]) for need in draft.needs]
         categories, providers = dict.fromkeys(tool.category for tool in gold), {tool.provider for tool in gold}
