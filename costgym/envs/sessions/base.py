@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from math import inf
-from typing import Any, Generic, get_args
+from typing import Any, Generic, Self, get_args
 
 import gymnasium as gym
 from pydantic import ValidationError
@@ -51,6 +51,7 @@ class SessionSettings:
     budget_share: float = 0.4
     failures: Any = None
     scenario: Named | None = None
+    world_seed: int = 0
     split: str = "train"
     reward: str = "value"
     budget: dict[str, float] | str | float | None = None
@@ -64,7 +65,7 @@ class SessionSettings:
 
 _RULES = (
     "queries", "tools", "capabilities", "providers", "drift", "price_drift", "repeat", "ttl_s", "outage_every_s",
-    "outage_lasts_s", "budget_share", "success_share",
+    "outage_lasts_s", "budget_share", "success_share", "world_seed",
 )  # fmt: skip
 """Arguments that are fields of `SessionRules`."""
 
@@ -99,6 +100,15 @@ class SessionWorld(WorldSpec):
             rules["scenario"]["source"]["data"] = data
         return {**settings, **rules}
 
+    @property
+    def seed(self) -> int:
+        return int(self.document["rules"].get("world_seed", 0))
+
+    def another(self, settings: Document, seed: int) -> Self | None:
+        if "source" in self.document:  # whose tools everybody knows
+            return None
+        return type(self)({**self.document, "rules": {**self.document["rules"], "world_seed": seed}})
+
 
 class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     """Base of the session environments: `MarketplaceSession-v0` and `MarketplaceSessionChat-v0`.
@@ -120,6 +130,7 @@ class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     | `budget_share` | Default limits, as a share of what the informed policy spends without limits. |
     | `failures` | Rates of reliabilities, adverts and failures. `None`: those of sessions, or of `scenario`. |
     | `scenario` | A world whose tools are on offer, or a folder of worlds, such as `"worlds/train"`. `None` draws tools. |
+    | `world_seed` | Draws the sessions of all numbers; 0 draws those of the benchmark. |
     | `split` | Sessions that `reset` draws from: `"train"`, `"valid"` or `"test"`. |
     | `reward` | `"value"` or `"value-minus-price"`. |
     | `budget` | Limits, such as `{"price": 100}`. `None`: `budget_share`, computed for each session. `{}`: no limits. |
