@@ -50,10 +50,15 @@ __all__ = [
 _ENVS = {
     "costgym/Marketplace-v0": "costgym.envs.marketplace:MarketplaceEnv",
     "costgym/MarketplaceChat-v0": "costgym.envs.chat:MarketplaceChatEnv",
+    "costgym/MarketplaceChat-v1": "costgym.envs.chat:MarketplaceChatEnvV1",
     "costgym/MarketplaceSession-v0": "costgym.envs.sessions.session:MarketplaceSessionEnv",
+    "costgym/MarketplaceSession-v1": "costgym.envs.sessions.session:MarketplaceSessionEnvV1",
     "costgym/MarketplaceSessionChat-v0": "costgym.envs.sessions.chat:SessionChatEnv",
+    "costgym/MarketplaceSessionChat-v1": "costgym.envs.sessions.chat:SessionChatEnvV1",
     "costgym/OpenCATP-v0": "costgym.envs.opencatp.plans:OpenCATPEnv",
+    "costgym/OpenCATP-v1": "costgym.envs.opencatp.plans:OpenCATPEnvV1",
     "costgym/OpenCATPChat-v0": "costgym.envs.opencatp.chat:OpenCATPChatEnv",
+    "costgym/OpenCATPChat-v1": "costgym.envs.opencatp.chat:OpenCATPChatEnvV1",
     "costgym/OpenCATPCalls-v0": "costgym.envs.opencatp.calls:OpenCATPCallsEnv",
     "costgym/DecisionAware-v0": "costgym.envs.decision:DecisionAwareEnv",
 }

@@ -60,7 +60,6 @@ class TalkEnv(BaseEnv[str, str]):
     more_functions: tuple[ToolCard, ...] = ()  # functions besides the tools on offer, `finish` and those that always are there
     _short: list[ToolCard] | None = None
     _stable_order = False
-    _compacts = False  # `compact` is an action
     max_observation: int
 
     if TYPE_CHECKING:
@@ -254,7 +253,7 @@ class TalkEnv(BaseEnv[str, str]):
                 episode.advance(action.seconds)
             self._news = self._read_news(episode)
             return json.dumps({"news": self._news} if self._news else {"waited_s": action.seconds})
-        if action.calls[0].name == COMPACT and self._compacts and COMPACT not in self._slots:
+        if action.calls[0].name == COMPACT and self.world_version > 0 and COMPACT not in self._slots:
             return self._compact(episode, action.calls[0])
         submitted = [self._submit(episode, call) for call in action.calls if not episode.over]
         for running in submitted:
@@ -330,6 +329,13 @@ class ChatSettings(ToolSettings):
     documents: str = "full"
     tool_order: str = "task"
     max_steps: int = 400
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChatSettingsV1(ChatSettings):
+    """Arguments of `MarketplaceChatEnvV1`: results of tools are long, so more of them is shown."""
+
+    max_observation: int = 100_000
 
 
 class MarketplaceChatEnv(TalkEnv, ToolEnv[str, str]):
@@ -420,6 +426,10 @@ class MarketplaceChatEnv(TalkEnv, ToolEnv[str, str]):
 
     @takes(ChatSettings)
     def __init__(self, settings: ChatSettings) -> None:
+        self._settle(settings)
+
+    def _settle(self, settings: ChatSettings) -> None:
+        """Check the arguments, and enter the first scenario."""
         check_known("form of the documents", settings.documents, DOCUMENTS)
         check_known("order of the tools", settings.tool_order, ORDERS)
         self._stable_order = settings.tool_order == "stable"
@@ -464,6 +474,42 @@ class MarketplaceChatEnv(TalkEnv, ToolEnv[str, str]):
             read = [self.query, *(self._cut(episode.content(call)) for call in episode.calls if call.finished_s >= 0)]
             wrong = bool(unsupported(last[1], read, [need.fact for need in episode.needs]))
         return {**figures, "unsupported_answer": wrong}
+
+
+class MarketplaceChatEnvV1(MarketplaceChatEnv):
+    """Call tools by JSON and read what they answer, as a language model does, in the world of version 1.
+
+    ## Action space
+
+    As in `MarketplaceChat-v0`, and one action more.
+
+    | action | effect |
+    | --- | --- |
+    | `{"name": "compact", "arguments": {"summary": "..."}}` | A summary takes the place of the conversation since the query. |
+
+    Every message is billed, one that cannot be read like any other: where a scenario states no prices of tokens, they cost
+    what those of claude-sonnet-5 cost in November 2026. What of a prompt the vendor's cache serves is counted on the
+    simulated clock: an agent may report the parts of its prompts, `"usage": {..., "prompt": {"same": 12, "parts": [[DIGEST,
+    TOKENS], ...]}}`, where `same` counts the leading parts that are those of its prompt before; for one that reports nothing
+    the whole conversation is the prompt. `compact` shortens it, and breaks its prefix after the query. A request that does not
+    fit into the model's window is answered with the error `context_length_exceeded`; it does nothing and costs nothing.
+
+    ## Observation space
+
+    As in `MarketplaceChat-v0`. The results of tools have 20 to 20,000 tokens, by what the tools do; the answer stands first.
+    After `compact` it is JSON: `{"context_tokens": ...}`.
+
+    ## Version history
+
+    * v1: plays version 1 of the world, and its action space samples calls that can be read.
+    * v0: first version; plays version 0 of the world, in which recordings up to 0.2 were made.
+    """
+
+    worlds = (1,)
+
+    @takes(ChatSettingsV1)
+    def __init__(self, settings: ChatSettingsV1) -> None:
+        self._settle(settings)
 
 
 def _too_long(tokens: int, window: int) -> Action:

@@ -44,7 +44,7 @@ class PriceTable(BaseModel):
 
     def price(self, scenario: Scenario, model: str) -> Scenario:
         """The scenario with a model's tokens priced, by this table as its description says; raises as `in_currency` does."""
-        tokens = self.in_currency(model, scenario.currency, getattr(scenario.source, "world", 0))
+        tokens = self.in_currency(model, scenario.currency, scenario.world)
         note = f"Tokens at the prices of {model}, {self.date.isoformat()}."
         return scenario.model_copy(update={"tokens": tokens, "description": f"{scenario.description} {note}".strip()})
 

@@ -1,5 +1,6 @@
 """The base of the session environments: how a session is drawn, begun, worth and recorded."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
 from typing import Any, Generic, Self, get_args
@@ -85,6 +86,11 @@ class SessionWorld(WorldSpec):
         except (KeyError, TypeError, ValueError) as error:
             raise ConfigError("header", f"expected the rules of a session, got {self.document!r:.60}") from error
 
+    @property
+    def version(self) -> Any:
+        rules = self.document.get("rules")
+        return rules.get("world", 0) if isinstance(rules, Mapping) else 0
+
     def digest_under(self, schema: int) -> str:
         return self._rules().digest_under(schema)
 
@@ -92,12 +98,13 @@ class SessionWorld(WorldSpec):
         rules = self._rules()
         tools = f"tools of {rules.scenario.name}" if rules.scenario else f"{rules.tools} tools"
         about = f"Sessions of {rules.queries} queries over {tools} that drift, under one budget."
-        return {"name": self.document["name"], "description": about, "currency": "credits"}
+        return {"name": self.document["name"], "description": about, "currency": "credits", **self.stated_version}
 
     def arguments(self, settings: Document, data: str | None = None) -> dict[str, Any]:
         rules = self._rules().model_dump(mode="json")
         if data is not None and "scenario" in rules:
             rules["scenario"]["source"]["data"] = data
+        rules.pop("world", None)  # the id says it
         return {**settings, **rules}
 
     @property
@@ -162,10 +169,10 @@ class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
     def _configure(self, settings: SessionSettings) -> None:
         """Check the arguments that views of sessions share."""
-        rules: dict[str, Any] = {name: getattr(settings, name) for name in _RULES}
+        rules: dict[str, Any] = {**{name: getattr(settings, name) for name in _RULES}, "world": self.world_version}
         failures, budget, concurrent = settings.failures, settings.budget, settings.concurrent
         if settings.scenario is not None:
-            rules["scenario"] = world = named_scenario(settings.scenario, None)
+            rules["scenario"] = world = named_scenario(settings.scenario, None).in_world(*self.worlds)
             # agents may know how the world's tools were drawn; how they fail, and that by regimes, stays the sessions' own
             changes = {"kinds": FAILURES.kinds, "persistence": 0.0, "bursts": None}
             failures = world.failures.model_copy(update=changes) if failures is None else failures

@@ -264,7 +264,11 @@ class MarketplaceSessionEnv(NumericEnv[Observation, Number], SessionBase[Observa
 
     def _info(self, episode: SessionEpisode) -> dict[str, Any]:
         info = self._session_info(episode, status=int(self._status))
-        return {**info, "tool": self._features.reported, "action_mask": self._possible(episode)}
+        return {
+            **info,
+            "tool": self._features.reported,
+            "action_mask": self._possible(episode).astype(self.mask_type, copy=False),
+        }
 
     def action_masks(self) -> NDArray[np.bool_]:
         """The present action mask, (actions,) bool: what the argument `mask` lets through. `next` always is."""
@@ -320,3 +324,22 @@ class MarketplaceSessionEnv(NumericEnv[Observation, Number], SessionBase[Observa
     def _tool_name(self, slot: int) -> str:
         offers = self._playing().candidates
         return offers[slot].name if slot < len(offers) else "an unknown tool"
+
+
+class MarketplaceSessionEnvV1(MarketplaceSessionEnv):
+    """Answer a hundred queries with one budget, from arrays of numbers, in the world of version 1.
+
+    ## Information
+
+    | key | type | meaning |
+    | --- | --- | --- |
+    | `action_mask` | int8 array | What the argument `mask` lets through: 1 or 0 for each action, as `sample(mask)` takes it. |
+
+    ## Version history
+
+    * v1: plays version 1 of the world; `info["action_mask"]` is int8.
+    * v0: first version; plays version 0 of the world, in which recordings up to 0.2 were made.
+    """
+
+    worlds = (1,)
+    mask_type = np.int8

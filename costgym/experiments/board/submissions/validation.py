@@ -49,7 +49,7 @@ from costgym.experiments.board.submissions.manifest import (
 )
 from costgym.experiments.board.submissions.replay import RecordedRow, check_entries, void_episodes, voids_of_file
 from costgym.experiments.board.suites import ALL_VIEWS, SUITES
-from costgym.experiments.board.tracks import TRACKS, charges_tokens
+from costgym.experiments.board.tracks import TRACKS
 from costgym.experiments.play.execution.engine import Engine, Local
 from costgym.experiments.play.judging.verdicts import Verdicts
 from costgym.experiments.play.results import EpisodeResult
@@ -267,7 +267,7 @@ def rows_on_board(manifest: Submission, verdict: SubmissionVerdict) -> list[dict
             "agent": f"{row['agent']} ({manifest.name})",
             **about,
             # whoever played the episodes wrote the tokens into their actions
-            **({"metered": False} if charges_tokens(row["track"]) and not by_us else {}),
+            **({"metered": False} if TRACKS[row["track"]].charges_tokens and not by_us else {}),
             **({"alarms": list(rung)} if rung else {}),
         }
         for row, rung, key in zip(verdict.rows, verdict.alarms, keys, strict=True)
