@@ -192,7 +192,10 @@ class TalkEnv(BaseEnv[str, str]):
             self._charged = episode.ledger.usages[-1]
         else:
             parsed, self._charged = _too_long(usage.input_tokens, window), Usage(0, 0)
-        observation = "" if episode.over else self._act(episode, parsed)
+        if self.world_version > 0 and parsed.calls and parsed.calls[0].name == COMPACT and COMPACT not in self._slots:
+            observation = "" if episode.over else self._compact(episode, parsed.calls[0])
+        else:
+            observation = "" if episode.over else self._act(episode, parsed)
         self._converse("observation", count_tokens(observation))
         self._unread += _fewest_tokens(observation)
         reward, over, truncated = self._outcome(episode)
@@ -253,8 +256,6 @@ class TalkEnv(BaseEnv[str, str]):
                 episode.advance(action.seconds)
             self._news = self._read_news(episode)
             return json.dumps({"news": self._news} if self._news else {"waited_s": action.seconds})
-        if action.calls[0].name == COMPACT and self.world_version > 0 and COMPACT not in self._slots:
-            return self._compact(episode, action.calls[0])
         submitted = [self._submit(episode, call) for call in action.calls if not episode.over]
         for running in submitted:
             if isinstance(running, Call):

@@ -172,6 +172,7 @@ def _prefixes(segments: Iterable[Segment], first: list[tuple[bytes, int]]) -> li
     return prefixes
 
 
+PER_DOLLAR = {"USD": 1.0, "credits": 100.0}  # units of a currency that are a US dollar
 USUAL = ModelPrices(input=2, output=10, cached=0.2, cache_write=2.5, cache=CacheRules(), window=200_000)
 """What a model's tokens cost, USD per million, where a scenario of version 1 of the world does not say: the prices of
 claude-sonnet-5 of 27 November 2026."""

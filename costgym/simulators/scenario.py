@@ -47,13 +47,12 @@ from costgym.simulators.marketplace.sources import (
 from costgym.simulators.marketplace.stress import Stress
 from costgym.simulators.marketplace.writing_market import WritingSource
 from costgym.simulators.pricing import FaasPricing
-from costgym.simulators.prompt_cache import USUAL, CacheRules, LongPrices, ModelPrices, in_currency
+from costgym.simulators.prompt_cache import PER_DOLLAR, USUAL, CacheRules, LongPrices, ModelPrices, in_currency
 from costgym.simulators.result_sizes import SizedAnswers
 from costgym.simulators.retrieval import Retrieval, RetrievedTasks, Retriever
 from costgym.simulators.tasks import Answers, Judge, Task
 from costgym.simulators.world import Candidate, Enforcement, World, WorldEvent
 
-PER_DOLLAR = {"USD": 1.0, "credits": 100.0}  # units of a currency that are a US dollar
 UNSEEN = "unseen"  # the split whose tools no other split has
 SHARED_FIELDS = (
     "failures", "judge", "bill_failures", "bill_cold_start", "gateway_s", "ttft_s", "tokens_per_s", "slots", "gpu_capacity_mb",

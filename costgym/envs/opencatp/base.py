@@ -275,11 +275,11 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         """Why the episode that has ended is no success; "" for a success, and before the end."""
         if not self._over or self.succeeded:
             return ""
-        if not self._valid:
-            return "no valid plan"
         if self._exceeded is not None:
             used = dict(zip(RESOURCES, self._used(), strict=True))[self._exceeded]
             return f"over the budget: {self._exceeded} {used:.4g} of {self.budget.as_dict()[self._exceeded]:g}"
+        if not self._valid:
+            return "no valid plan"
         return f"score {self._score:.3f} below {self.success_score:g}"
 
     def visible_info(self, info: dict[str, Any]) -> dict[str, Any]:
