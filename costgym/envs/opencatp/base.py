@@ -148,12 +148,6 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     | `task_id` | int | The task's number, in the old numbering. |
     | `sample` | int | The number of the image that the task is about. |
     | `size_level` | int | How large the image is, 0 (smallest) to 3. |
-
-    In version 1 of the world also:
-
-    | key | type | meaning |
-    | --- | --- | --- |
-    | `failure_reason` | str | Why the episode was no success, such as `over the budget: price 0.745 of 0.3`; else empty. |
     """
 
     world_class: type[WorldSpec] = PlanWorld

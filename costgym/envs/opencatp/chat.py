@@ -172,6 +172,12 @@ class OpenCATPChatEnvV1(OpenCATPChatEnv):
     As in `OpenCATPChat-v0`, and less by the price of the tokens: what those of claude-sonnet-5 cost in November 2026. Those of
     an invalid plan are billed likewise.
 
+    ## Information
+
+    | key | type | meaning |
+    | --- | --- | --- |
+    | `failure_reason` | str | Why the episode was no success, such as `over the budget: price 0.745 of 0.3`; else empty. |
+
     ## Version history
 
     * v1: plays version 1 of the world, and its action space samples plans that can be read.
