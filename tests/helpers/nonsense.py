@@ -3,8 +3,6 @@
 Its replies come in the three ways that replies come: as a message, as a chat server's document, as the text of an open model.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from random import Random

@@ -1,7 +1,5 @@
 """The world's rules 9 to 12, told as stories: events, thinking, budgets and the end of an episode, and its forks."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """What a call costs."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

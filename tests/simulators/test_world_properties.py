@@ -1,7 +1,5 @@
 """What holds for every world and every sequence of actions."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest
