@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from costgym.simulators.bounds import out_of_bounds
-from costgym.simulators.calls import Usage
 from costgym.simulators.errors import ConfigError
+from costgym.simulators.usage import Usage
 
 RESOURCES = ("price", "seconds", "tokens", "calls")
 TOKEN_CLASSES = ("input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens")

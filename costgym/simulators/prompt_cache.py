@@ -13,7 +13,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from costgym.simulators.bounds import Amount, Count, StrictModel
-from costgym.simulators.calls import Segment, Usage
+from costgym.simulators.usage import Segment, Usage
 
 MILLION = 1e6
 
