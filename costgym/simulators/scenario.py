@@ -8,12 +8,22 @@ import math
 from collections.abc import Iterable, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, PrivateAttr, ValidationError, field_validator
+from pydantic import Field, PrivateAttr, ValidationError, field_validator, model_validator
 
 from costgym.simulators import user_code
-from costgym.simulators.bounds import BOUNDS, MAX_FACTOR, StrictModel, first_problem, is_none, out_of_bounds, unreadable, within
+from costgym.simulators.bounds import (
+    BOUNDS,
+    MAX_FACTOR,
+    StrictModel,
+    first_problem,
+    is_empty,
+    is_none,
+    out_of_bounds,
+    unreadable,
+    within,
+)
 from costgym.simulators.digests import SCHEMA, canonical, digest_of, recorded_text
 from costgym.simulators.draws import stable_integer
 from costgym.simulators.errors import ConfigError, DataError, check_known
@@ -36,9 +46,11 @@ from costgym.simulators.marketplace.sources import (
 )
 from costgym.simulators.marketplace.stress import Stress
 from costgym.simulators.marketplace.writing_market import WritingSource
-from costgym.simulators.pricing import FaasPricing, TokenPricing
+from costgym.simulators.pricing import FaasPricing
+from costgym.simulators.prompt_cache import PER_DOLLAR, USUAL, CacheRules, LongPrices, ModelPrices, in_currency
+from costgym.simulators.result_sizes import SizedAnswers
 from costgym.simulators.retrieval import Retrieval, RetrievedTasks, Retriever
-from costgym.simulators.tasks import Judge, Task
+from costgym.simulators.tasks import Answers, Judge, Task
 from costgym.simulators.tools import Tool
 from costgym.simulators.world import Candidate, Enforcement, World, WorldEvent
 
@@ -53,11 +65,32 @@ _PRESET_FOLDER = Path(__file__).parent / "presets"
 
 
 class TokenPrices(StrictModel):
-    """Prices of a model's tokens, in the scenario's currency per million tokens."""
+    """Prices of a model's tokens, in the scenario's currency per million tokens; the fields are those of `ModelPrices`.
+
+    With rules of a `cache` the world counts what of each prompt is read from it; without them what is reported counts.
+    """
 
     input: float = within("tokens")
     output: float = within("tokens")
     cached: Annotated[float, within("tokens")] | None = None
+    cache_write: Annotated[float, within("tokens")] | None = Field(default=None, exclude_if=is_none)
+    cache: CacheRules | None = Field(default=None, exclude_if=is_none)
+    above: tuple[LongPrices, ...] = Field(default=(), max_length=16, exclude_if=is_empty)
+    window: Annotated[int, within("tokens.window")] | None = Field(default=None, exclude_if=is_none)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        self.prices()
+        return self
+
+    def prices(self) -> ModelPrices:
+        """The price list."""
+        return ModelPrices(**{name: getattr(self, name) for name in type(self).model_fields})
+
+    @classmethod
+    def of(cls, prices: ModelPrices) -> "TokenPrices":
+        """The part of a price list that a world charges by."""
+        return cls(**{name: getattr(prices, name) for name in cls.model_fields})
 
 
 class Event(StrictModel):
@@ -219,6 +252,15 @@ class Scenario(StrictModel):
             raise ConfigError("split", f"{UNSEEN!r} needs generated tools, and the scenario {self.name} reads its own")
         return self.model_copy(update={"seed": stable_integer(self.seed, UNSEEN) >> 2})
 
+    def token_prices(self) -> ModelPrices | None:
+        """What a model's tokens cost; by default nothing, and in version 1 of the world what a present model's do."""
+        if self.tokens is not None:
+            return self.tokens.prices()
+        per_dollar = PER_DOLLAR.get(self.currency)
+        if per_dollar is None or not self.world:
+            return None
+        return in_currency(USUAL, per_dollar)
+
     def limits(self) -> Budget:
         """The default budget."""
         return Budget.from_mapping(self.budget)
@@ -298,7 +340,7 @@ def market_of(scenario: Scenario) -> Marketplace:
 def world_of(scenario: Scenario, market: Marketplace) -> World:
     """The world of given tools, tasks and answers under a scenario's rules, prices, failures and events, without its stress."""
     pricing = {"flat": None, "faas": FaasPricing.opencatp(), "faas-aws": FaasPricing.aws()}[scenario.pricing]
-    prices, retrieval = scenario.tokens, getattr(scenario.source, "candidates", None)
+    retrieval = getattr(scenario.source, "candidates", None)
     bursts = scenario.failures.bursts
     for name in () if bursts is None else bursts.tools or ():
         market.catalog.number(name)  # raises where there is no such tool
@@ -308,15 +350,22 @@ def world_of(scenario: Scenario, market: Marketplace) -> World:
         catalog=market.catalog,
         tasks=market.tasks if retriever is None else RetrievedTasks(market.tasks, retriever),
         retriever=retriever,
-        answers=market.answers,
+        answers=_answers(scenario, market),
         version=scenario.world,
         processes=processes,
         faas=pricing,
-        tokens=None if prices is None else TokenPricing(prices.input, prices.output, prices.cached),
+        tokens=scenario.token_prices(),
         measured_thinking=scenario.thinking == "measured",
         events=Timetable(scenario.seed, scenario.events, market.catalog) if scenario.events else None,
         **{name: getattr(scenario, name) for name in SHARED_FIELDS},
     )
+
+
+def _answers(scenario: Scenario, market: Marketplace) -> Answers:
+    """The answers of a scenario's tools; in version 1 of the world they are as long as in life."""
+    if not scenario.world:
+        return market.answers
+    return SizedAnswers(market.answers, scenario.seed, isinstance(scenario.source, MarketplaceSource | WritingSource))
 
 
 class Timetable:

@@ -19,8 +19,8 @@ from costgym.agents.models.base import MISHAPS, REQUESTS, SERVER_NOTES
 from costgym.agents.registry import CLIENT, agents
 from costgym.experiments.board.conditions import PASS_RATE
 from costgym.experiments.board.run_config import RowConfig
-from costgym.experiments.board.tracks import charges_tokens, track_documents
-from costgym.experiments.play.metric_registry import REGISTRY, Metric, Row, figure, written
+from costgym.experiments.board.tracks import TRACKS, track_documents
+from costgym.experiments.play.metric_registry import REGISTRY, Metric, Row, figure, plain, written
 from costgym.experiments.play.metrics import JUDGE_FIGURES
 from costgym.experiments.play.results import EpisodeResult
 from costgym.experiments.play.statistics import holm, sign_flip_p_values
@@ -33,11 +33,13 @@ PLAYED, SIMULATED, UNMETERED = BLOCKS = ("played", "simulated", "unmetered")
 """Rows that are ranked apart: those of a simulated language model, and those whose tokens only the agent counted."""
 _MISHAPS = ("void_episodes", "crashed_episodes", *MISHAPS, "unread_calls", *SERVER_NOTES)
 """Numbers of episodes in which something went wrong, shown where it did."""
+CACHE_FIGURES = ("cached_share", "cost_without_cache")
 _SHOWN = {
     PASS_RATE: (
         PASS_RATE, "pass_hat_k", "cost_per_success", "budget_failure_rate", "fault_robustness", "pass_rate", "average_cost",
-        "tool_cost", "token_cost", "quality_of_plan", "regret", "average_seconds", "average_tokens", "tool_error_rate",
-        "state_correct", "duplicates", "uncompensated", "money_lost", "unsupported_answers", *JUDGE_FIGURES, *_MISHAPS,
+        "tool_cost", "token_cost", *CACHE_FIGURES, "quality_of_plan", "regret", "average_seconds", "average_tokens",
+        "tool_error_rate", "state_correct", "duplicates", "uncompensated", "money_lost", "unsupported_answers",
+        *JUDGE_FIGURES, *_MISHAPS,
     ),
     "quality_of_plan": (
         "quality_of_plan", "score", "average_cost", "average_seconds", "average_seconds_one_by_one", "plan_validity",
@@ -62,7 +64,7 @@ def columns_of(document: Mapping[str, Any]) -> tuple[Metric, ...]:
         "pass_rate": keys[0] == PASS_RATE and all(not figure(row, "budget_failure_rate") for row in rows),
     }
     writes = ("state_correct", "duplicates", "uncompensated", "money_lost")
-    absent = ("unsupported_answers", JUDGE_FIGURES[0], "cost_per_success", "fault_robustness", *writes)
+    absent = (*CACHE_FIGURES, "unsupported_answers", JUDGE_FIGURES[0], "cost_per_success", "fault_robustness", *writes)
     silent |= {key: all(figure(row, key) is None for row in rows) for key in absent}
     silent |= {key: not any(figure(row, key) for row in rows) for key in (*JUDGE_FIGURES[1:], *_MISHAPS)}
     return tuple(REGISTRY[key] for key in keys if not silent.get(key, False))
@@ -130,7 +132,7 @@ def block_by_row(groups: Iterable[Sequence[Row]]) -> dict[int, str]:
 def tokens_counted(row: RowConfig, results: Iterable[EpisodeResult]) -> bool:
     """Whether the tokens that a row pays for were counted by us, where its model answered, or where none are paid for."""
     counts_itself = is_custom(row.agent) or row.agent.startswith(CLIENT)
-    if not charges_tokens(row.track.name) or not counts_itself:
+    if not TRACKS[row.track.name].charges_tokens or not counts_itself:
         return True
     # in this process it has models of its own; in a rerun ours counts what it is asked for
     return all(result.replies.get(REQUESTS) for result in results if not result.void)
@@ -146,7 +148,7 @@ def reasons(rows: Iterable[Row], key: str = "void_reasons") -> list[str]:
     counts: Counter[str] = Counter()
     for row in rows:
         counts.update({str(reason): int(count) for reason, count in (row.get(key) or {}).items()})
-    return [reason for reason, _ in counts.most_common()]
+    return [plain(reason) for reason, _ in counts.most_common()]
 
 
 def tracks_in_order(leaderboard: Mapping[str, Any]) -> list[dict[str, Any]]:

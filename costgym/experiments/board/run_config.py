@@ -23,7 +23,7 @@ from costgym.experiments.board.conditions import PASS_RATE, Condition, budget_or
 from costgym.experiments.board.run_options import MAX_SEEDS, RunOptions
 from costgym.experiments.board.suites import ALL_VIEWS, Suite, SuiteWorld, playable
 from costgym.experiments.board.suites import suite as suite_named
-from costgym.experiments.board.tracks import TRACKS, has_own_limits
+from costgym.experiments.board.tracks import TRACKS
 from costgym.experiments.play.experience import ExperienceSettings
 from costgym.simulators import __version__
 from costgym.simulators.errors import ConfigError, DataError, UnknownName
@@ -99,7 +99,7 @@ class TrackConfig(BaseModel):
             **self.settings.get(env_id, {}),
             **varied,
             "split": self.split,
-            "budget": dict(condition.budget) or (None if has_own_limits(self.name) else {}),
+            "budget": dict(condition.budget) or (None if TRACKS[self.name].computes_limits else {}),
         }
         env = make(env_id, disable_env_checker=True, **world.arguments(settings, data))
         base_env(env).check_world(world.document)
@@ -205,6 +205,11 @@ class RunConfig(BaseModel):
             if track.name == name:
                 return track
         raise UnknownName("track of the run", name, [track.name for track in self.tracks])
+
+    @property
+    def only_first(self) -> "RunConfig":
+        """The same run with its first track alone."""
+        return self.model_copy(update={"tracks": self.tracks[:1]})
 
     @property
     def agents(self) -> tuple[str, ...]:

@@ -22,6 +22,16 @@ class Track:
     views: tuple[str, ...]  # the environments that are played in, the usual one first
     world: str = ""  # scenario of a track whose views another track plays in, too; its episodes' settings name it
 
+    @property
+    def charges_tokens(self) -> bool:
+        """Whether its agents report the tokens of their models, and pay for them."""
+        return class_of(self.views[0]).calls_by_name
+
+    @property
+    def computes_limits(self) -> bool:
+        """Whether each episode has limits of its own where none are given."""
+        return class_of(self.views[0]).computes_limits
+
 
 _ALL = (
     Track(
@@ -72,16 +82,6 @@ def track_of(env_id: str, settings: Mapping[str, Any] | None = None) -> str:
     """The track of an environment, or of episodes with these settings; "" where it belongs to none."""
     view = view_of(env_id)
     return _OF_WORLD.get((view, str((settings or {}).get("scenario")))) or _OF_VIEW.get(view, "")
-
-
-def charges_tokens(track: str) -> bool:
-    """Whether agents of a track report the tokens of their models, and pay for them."""
-    return class_of(TRACKS[track].views[0]).calls_by_name
-
-
-def has_own_limits(track: str) -> bool:
-    """Whether each episode of a track has limits of its own where none are given."""
-    return track in TRACKS and class_of(TRACKS[track].views[0]).computes_limits
 
 
 def track_documents(document: Mapping[str, Any]) -> list[dict[str, Any]]:
