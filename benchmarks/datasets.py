@@ -7,8 +7,6 @@ build time. Each dataset is loaded with `minari.load_dataset`, its evaluation en
 actions and the expert must have the normalised scores 0 and 100 there, by the protocol of the reference scores.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

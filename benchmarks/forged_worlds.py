@@ -7,8 +7,6 @@ python benchmarks/forged_worlds.py worlds --lockstep 200             # interpret
 python benchmarks/forged_worlds.py worlds --queries 50 --seed 1
 """
 
-from __future__ import annotations
-
 import argparse
 import resource
 import time

@@ -9,8 +9,6 @@ past the end of their episodes; observations, rewards, ends and all of `info` ar
 with its place.
 """
 
-from __future__ import annotations
-
 import argparse
 import statistics
 import sys

@@ -8,8 +8,6 @@ interpolated at its own mean price: mixing two policies by chance reaches every 
 swept, as a share of what the informed policy would spend without limits.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

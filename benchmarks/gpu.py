@@ -11,8 +11,6 @@ tool; the tiny one's scores are those of the shipped table); `profiles` (both, w
 not fit into the time is skipped and says so.
 """
 
-from __future__ import annotations
-
 import argparse
 import datetime
 import json

@@ -4,8 +4,6 @@ Plays the default leaderboard, or takes the folder of one with ``--board``, and 
 and `docs/smallmodel.svg` come from trainings: `benchmarks/sessions.py` and `benchmarks/learning/smallmodel.py` draw them.
 """
 
-from __future__ import annotations
-
 import argparse
 import base64
 import json

@@ -3,8 +3,6 @@
 python benchmarks/plot_limit.py agents/zoo/lagrangian docs/limit.svg
 """
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -6,8 +6,6 @@ Every agent plays the first test tasks under each seed, so that all meet the sam
 `oracle-informed`'s Quality of Plan minus the agent's, with a 95 % interval over episodes.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

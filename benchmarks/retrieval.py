@@ -4,8 +4,6 @@ python benchmarks/retrieval.py --retrievers bm25,embedding,oracle
 python benchmarks/retrieval.py --scenario toolbench --data DIR --tasks 100 --json retrieval.json
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import math

@@ -11,8 +11,6 @@ shares of the value of all queries; in brackets the share of calls that were ref
 is the mean of `value_bound`, which no policy passes on average.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -8,8 +8,6 @@ hit if the predicted interval holds it. The rank correlation is Spearman's, of e
 by a bootstrap over the runs.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import sys

@@ -7,8 +7,6 @@ compared, as `costgym verify` does), turn about, several times; a time is that o
 repeats, in a world that stands already.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import platform

@@ -7,8 +7,6 @@ world every agent plays the same tasks with the same luck. Intervals are percent
 agents of a world are resampled alike and the two worlds independently.
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import sys

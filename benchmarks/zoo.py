@@ -8,8 +8,6 @@
 version of costgym and of its worlds, so after a change of either, `record` is due again; the tests say so.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import resource

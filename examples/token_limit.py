@@ -11,8 +11,6 @@ Measured in a world of other tools (`benchmarks/learning/limits.py tokens`, 2026
 900 test episodes): right 0.551 with 495 tokens, means of five seeds; three of them keep the limit of 500.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 from typing import Any

@@ -4,8 +4,6 @@ Blocks fenced as ``python`` or ``sh`` are executed, one page after another in an
 read, needs another machine or runs for hours is fenced without a language. Only lengths are cut: see `SHORTER`.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re

@@ -10,8 +10,6 @@ Run with the interpreter of either version: 0.2.0 has reruns of single entries, 
 * B6: one entry is handed in six times, with another description each time.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import hmac

@@ -10,8 +10,6 @@ command that failed said which file it could not write. A short write and a slow
 on one file in a row the first, the middle and the last are tried.
 """
 
-from __future__ import annotations
-
 import argparse
 import ctypes
 import json

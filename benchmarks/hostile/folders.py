@@ -9,8 +9,6 @@ that the kernel opened below the folder that the shapes point at; a write there 
 (for devices).
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

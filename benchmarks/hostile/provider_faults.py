@@ -14,8 +14,6 @@ them, and with them while it is killed by SIGKILL again and again. Then
 A second part measures the limit of requests: 200 of 0.5 s with `--concurrency 16`, in one process and with `--jobs 2`.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import json

@@ -9,8 +9,6 @@ Runs are kept under --out and gone on with when the script is called again. `sha
 informed optimum (the best fixed plan per task and size level on the train samples, out of the space of sensible plans).
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import time
@@ -35,7 +33,7 @@ KINDS = ("sequential", "nonsequential")
 TRAINED: dict[str, tuple[Callable[..., TrainingResult], dict[str, Any]]] = {
     "catp": (train_catp, {}),
     "no-context": (train_catp, {"context": False}),
-    "no-context-sized": (train_catp, {"context": False, "size_words": True}),
+    "no-context-not-told": (train_catp, {"context": False, "size_words": False}),
     "no-feedback": (train_catp, {"intermediate_feedback": False}),
     "no-mask": (train_catp, {"mask": False}),
     "ift": (train_ift, {}),

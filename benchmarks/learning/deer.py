@@ -12,8 +12,6 @@ single strategy has an interval of a bootstrap over the samples, on which both w
 of another seed: that is why there are several, and Student's intervals over them.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -13,8 +13,6 @@ its own settings, tested on the marketplace's test split; its limit is 0.6 of wh
 episodes, to one significant digit. Every command adds its figures to `--json`.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

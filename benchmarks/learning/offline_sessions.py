@@ -11,8 +11,6 @@ compares weights of the regulariser on 100 sessions of `valid`. `test` trains wi
 Source: Kumar, Zhou, Tucker and Levine 2020, equation 4; van Hasselt, Guez and Silver 2016.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import time

@@ -10,8 +10,6 @@ settings, but for a discount of 0.995, rollouts of 512 steps in 8 environments a
 processor time.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import time

@@ -8,8 +8,6 @@ Lagrange multiplier. The weights go to `agents/stages/weights/WORLD.npz`. The sa
 machine and versions of PyTorch and NumPy.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import platform

@@ -12,8 +12,6 @@ of Stable-Baselines3's DQN on tasks of the train split alone; `dqn` measures the
 adds its figures to `--json`. The test is the same for all: 400 tasks at price=20, episode i with seed i.
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import json

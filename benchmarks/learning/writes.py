@@ -10,8 +10,6 @@ them, a run a seed; a run that is there already is continued. The world's test s
 400 and plays the last 200, which nobody has played while an agent was made, and compares agents episode by episode.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -5,8 +5,6 @@
 `share` is the mean Quality of Plan over that of `oracle-informed`, the best fixed plan per task and level on train samples.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

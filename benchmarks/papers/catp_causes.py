@@ -7,8 +7,6 @@ Two conventions: plans that are not valid count with a quality of -0.5 instead o
 planners run one tool after another, as the paper says of theirs, while CATP's branches run at once. Nothing is played.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Mapping, Sequence

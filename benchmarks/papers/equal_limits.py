@@ -6,8 +6,6 @@ The default leaderboard lets DFSDT make 12 steps and 200 replies, as ToolBench d
 `toolplanner` and `toolplanner-answers` are the simulated model, untrained; `zoo:toolplanner` was trained in both stages.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

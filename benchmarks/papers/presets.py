@@ -8,8 +8,6 @@ A name is ``default``, a preset, or ``rltf``, and then fields of `CatpSettings` 
 intervals are Student's, over the seeds of training; with one seed a bootstrap's, over plans. Finished trainings are kept.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import re

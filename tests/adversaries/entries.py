@@ -1,7 +1,5 @@
 """Entries that lie: their files are written by hand, and judged by replay, as a maintainer would."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The sandbox under attack: the probes of `inside.py` played in it and, where they do no harm, without it."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

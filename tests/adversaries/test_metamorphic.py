@@ -3,8 +3,6 @@
 The kinds of change are the rows of the table in docs/explanation/verification.md that say "submitter".
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """What an agent is given: all that it may know, and nothing from which the world could be reached."""
 
-from __future__ import annotations
-
 import dataclasses
 import pickle
 from collections.abc import Iterator

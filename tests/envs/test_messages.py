@@ -1,7 +1,5 @@
 """Typical mistakes, and what their messages say."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Worlds without end: large splits, other catalogues, several scenarios in one environment."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A session in words is the session in numbers: the same calls take the same time, cost the same and end alike."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A sample of `benchmarks/hostile/faults.py`: commands whose disk fails, fills up or vanishes at one call."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """No key reaches a file, a page, a table, a reply that is kept, or an error's text, even where the server repeats it."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from collections.abc import Iterator

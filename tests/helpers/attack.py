@@ -4,8 +4,6 @@ Every answer is searched for what an agent must not know, and must be no failure
 ``python -m tests.helpers.attack 20000 0`` sends 20,000 messages from seed 0.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -1,7 +1,5 @@
 """A headless Chromium to open pages in, and axe to judge how accessible they are."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import time

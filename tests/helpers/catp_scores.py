@@ -1,7 +1,5 @@
 """Scores with the shape of the real ones, by a rule: for tests of trained planners, without an outcome table."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Recorded replies of the published codes in our words, and a model that writes down what it is asked."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 

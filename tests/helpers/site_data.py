@@ -1,7 +1,5 @@
 """What the pages of a site are handed by its scripts."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

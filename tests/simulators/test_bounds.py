@@ -1,7 +1,5 @@
 """Scenarios at the borders: what lies outside is refused with a sentence, what lies inside is played."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Silent faults: they look like answers, hold no wanted fact, and are the same every time."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the policy is shown and what it learns from; without torch."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

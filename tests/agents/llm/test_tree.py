@@ -1,7 +1,5 @@
 """DFSDT and ToT-DFS: what is asked, what is called, where the search goes back to."""
 
-from __future__ import annotations
-
 import pytest
 
 from costgym.agents import prompts

@@ -1,7 +1,5 @@
 """Calls in the forms that models and servers write, and what is said of those that are not read."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A GGUF file as a local model: a tiny one with random weights, written here."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A model on this machine: a tiny one with random weights, made here."""
 
-from __future__ import annotations
-
 import json
 import pickle
 

@@ -1,7 +1,5 @@
 """The client of chat-completion servers, against a server on loopback that does what it is told."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import time

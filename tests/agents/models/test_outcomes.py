@@ -1,7 +1,5 @@
 """Replies that were filtered, cut off, refused or garbled are outcomes of the episode; what a provider adds goes back to it."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from typing import Any

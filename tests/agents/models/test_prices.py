@@ -1,7 +1,5 @@
 """Price tables of LiteLLM and OpenRouter become tables of ours."""
 
-from __future__ import annotations
-
 import datetime
 import json
 from pathlib import Path

@@ -3,8 +3,6 @@
 What the ledger holds must be what the server says it used, token by token and cent by cent.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import socket

@@ -1,7 +1,5 @@
 """The simulated model: it decides from its context alone, errs at its rates, and repeats itself."""
 
-from __future__ import annotations
-
 import gc
 import json
 import weakref

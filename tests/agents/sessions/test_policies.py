@@ -1,7 +1,5 @@
 """The references of sessions: what they know, and in which order they stand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """An agent's crash is that agent's failure in that episode, and the run goes on; a void comes from the world's side alone."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The paired test that decides ranks, bold figures and who is as good."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

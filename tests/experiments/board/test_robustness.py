@@ -1,7 +1,5 @@
 """The suite that varies stress: its rows, its page, and its verification."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

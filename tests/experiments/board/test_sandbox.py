@@ -1,7 +1,5 @@
 """The sandbox refuses every probe from inside it: files, network, processes, kernel, limits; an honest agent is let be."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

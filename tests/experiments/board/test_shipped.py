@@ -1,7 +1,5 @@
 """Recorded entries that ship: shown beside a run that does not play their agents, and nowhere else."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import re

@@ -1,7 +1,5 @@
 """Submissions: packed, checked by replay, added; and every forgery named."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The template of a leaderboard repository: its workflow's own lines say yes to an honest submission and no to a forged one."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """What a run has in each of its tracks: agents, and settings of their environments."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The simulated model's rates are found in recorded episodes: hidden ones lie within their intervals, others are named."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from pathlib import Path

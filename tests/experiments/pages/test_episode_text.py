@@ -1,7 +1,5 @@
 """Any recorded episode can be looked at: who did what, side by side with what, at what price."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The pages of a board's episodes: every episode in them, safe with any name, and boards joined into one."""
 
-from __future__ import annotations
-
 import json
 import re
 from html.parser import HTMLParser

@@ -1,7 +1,5 @@
 """Every kind of page that costgym writes, light and dark, wide and on a phone: no violation by axe, no scrolling sideways."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The page of a leaderboard: complete without a script, safe with any name, alive in a browser."""
 
-from __future__ import annotations
-
 import copy
 import csv
 import io

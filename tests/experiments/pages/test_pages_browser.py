@@ -1,7 +1,5 @@
 """The pages of a board in a real browser, opened from disk: what it shows, how it is used, who can use it, how fast it is."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

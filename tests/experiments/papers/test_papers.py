@@ -1,7 +1,5 @@
 """Every paper's tables: rows of one shape, deterministic, with intervals, shown whole on pages and terminals; and claims."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`costgym doctor`: the settings that a server needs, in at most five requests."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What BTP remembers is collected on train tasks once, kept, and shared by every run."""
 
-from __future__ import annotations
-
 import json
 import lzma
 

@@ -1,7 +1,5 @@
 """Records of episodes, rows of the leaderboard and their intervals."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Results as objects: the sequence, its summaries, comparisons, frames, tables and figures."""
 
-from __future__ import annotations
-
 import io
 import json
 import pickle

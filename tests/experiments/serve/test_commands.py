@@ -1,7 +1,5 @@
 """Commands as agents: what they are given, what is counted, and what they get away with."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

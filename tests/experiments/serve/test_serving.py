@@ -1,7 +1,5 @@
 """One server, many sessions: each as if it were alone, whatever the others send."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import signal

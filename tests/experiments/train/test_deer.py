@@ -1,7 +1,5 @@
 """A DEER policy that learns: its loss, its decoding, its runs."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """GRPO: the model in training plays the episodes of a world, and is rewarded with their quality."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """The training loop, on a learner of one weight."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path

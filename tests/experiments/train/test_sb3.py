@@ -1,7 +1,5 @@
 """Reinforcement learning: the environment it sees, its arithmetic, its checkpoints."""
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 import time

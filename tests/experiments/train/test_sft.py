@@ -1,7 +1,5 @@
 """Supervised fine-tuning: what is learnt from, what is learnt, and a run that stops and goes on."""
 
-from __future__ import annotations
-
 from itertools import islice
 from pathlib import Path
 from typing import Any

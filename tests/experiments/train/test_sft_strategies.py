@@ -1,7 +1,5 @@
 """Conversations of strategies, from which a language model learns: their prompts, what is kept, and their order."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from itertools import islice

@@ -1,7 +1,5 @@
 """Trackers log the figures of a training run in one order over all stages; a stand-in for Trackio writes down what it gets."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

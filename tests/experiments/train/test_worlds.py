@@ -1,7 +1,5 @@
 """Training over a folder of worlds: one batch of many worlds, other worlds in every segment, and runs that resume."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

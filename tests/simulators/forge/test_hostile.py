@@ -1,7 +1,5 @@
 """Untrusted documents: each gives a sentence or a safe world, in bounded time and memory."""
 
-from __future__ import annotations
-
 import json
 import re
 import time

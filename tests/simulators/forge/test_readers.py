@@ -1,7 +1,5 @@
 """Documents of every format are read as the same operations."""
 
-from __future__ import annotations
-
 import gzip
 import json
 

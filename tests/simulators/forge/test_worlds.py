@@ -1,10 +1,9 @@
 """Forged worlds: data flow, queries, answers, and the rules that every scenario keeps."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -165,7 +164,7 @@ def test_a_check_an_undo_and_a_repeat_do_what_they_say() -> None:
         assert words in observation
 
 
-def _wants(env: costgym.MarketplaceChat, seed: int, capability: str) -> bool:
+def _wants(env: Any, seed: int, capability: str) -> bool:
     env.reset(seed=seed)
     names = {need.capability for need in env.unwrapped.task.needs}
     offered = set(env.unwrapped.task.candidates)

@@ -1,7 +1,5 @@
 """Chains of calls: as long as asked for, playable to their end, and without a trace where nothing is asked for."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

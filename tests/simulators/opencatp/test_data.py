@@ -1,7 +1,5 @@
 """OpenCATP's tools, profiles, size levels, tasks, plan pools and data set folder."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import json

@@ -1,7 +1,5 @@
 """What plans are worth on samples."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

@@ -1,7 +1,5 @@
 """The shipped networks do their work, and training them is resumable."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A log made by a known world is fitted back to that world; a bad log says where it is bad."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Logs with a truth that the world's models do not have: what the fit cannot reproduce is named, what it can is found."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

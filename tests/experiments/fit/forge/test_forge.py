@@ -1,7 +1,5 @@
 """Sources, folders of worlds and the command line."""
 
-from __future__ import annotations
-
 import io
 import json
 import sys

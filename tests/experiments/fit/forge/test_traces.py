@@ -1,7 +1,5 @@
 """From a log of conversations to a world, and how many of the personal details in a labelled set are replaced."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

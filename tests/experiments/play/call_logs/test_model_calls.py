@@ -1,7 +1,5 @@
 """The model calls of logs are read with their classes of tokens, and priced at any list."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A model judges answers beside the grading: its prompt, its verdicts, its agreement; the server is a stub."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

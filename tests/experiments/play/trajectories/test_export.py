@@ -1,7 +1,5 @@
 """Exports: what other libraries read is what was recorded."""
 
-from __future__ import annotations
-
 import copy
 import errno
 import json

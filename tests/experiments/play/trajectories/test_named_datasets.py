@@ -1,7 +1,5 @@
 """Named datasets: what they hold, and that they are what their names say."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """What is made of recorded OpenCATP episodes: datasets, stories, the site's viewer."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The proxy between MCP clients and servers that exist."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

@@ -1,7 +1,5 @@
 """A run of real calls: its faults are those of the simulated world, and a seed repeats them."""
 
-from __future__ import annotations
-
 import errno
 import json
 from pathlib import Path

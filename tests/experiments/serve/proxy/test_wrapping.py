@@ -1,7 +1,5 @@
 """Python functions, and tools of agent frameworks, under the world's luck."""
 
-from __future__ import annotations
-
 import asyncio
 import importlib.metadata
 import json
