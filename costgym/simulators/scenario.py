@@ -329,7 +329,7 @@ def _build(document: str) -> World:
     if isinstance(source, OneWorldSource):
         from costgym.simulators.one_world.world import with_vision_prices
 
-        return with_vision_prices(world)
+        return with_vision_prices(world, scenario.currency)
     return world
 
 

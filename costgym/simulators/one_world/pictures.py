@@ -9,7 +9,8 @@ from costgym.simulators.opencatp.profile import v100
 from costgym.simulators.opencatp.scoring.evaluation import shipped_outcomes
 from costgym.simulators.opencatp.scoring.table import CHAINS, chain_number
 from costgym.simulators.opencatp.tasks import Output
-from costgym.simulators.opencatp.tools import IMAGE, IMAGE_TOOLS, READER_TOOLS, SIGNATURES, TEXT_TOOLS, TOOLS
+from costgym.simulators.opencatp.tools import IMAGE, IMAGE_TOOLS, READER_OF, READER_TOOLS, SIGNATURES, TEXT_TOOLS, TOOLS
+from costgym.simulators.result_sizes import LEAST
 from costgym.simulators.tools import Tool, ToolProfile
 
 CATEGORY, PROVIDER = "Vision", "OpenCATP"
@@ -96,15 +97,18 @@ class Pictures:
     def _rewritten(self, tool: str, text: object) -> str | None:
         return self.table.rewritten(tool, text) if isinstance(text, str) and len(text) < 1000 else None
 
-    def made(self, image: Picture, want: Output) -> Iterator[tuple[str, float]]:
-        """Every text or image that tools make of a picture where an output is wanted, with its score."""
+    def made(self, image: Picture, want: Output, alone: bool) -> Iterator[tuple[str, float]]:
+        """Every text or image that answers where an output of a picture is wanted, with its score.
+
+        As in OpenCATP, where a text is wanted `alone` that of any reader may answer.
+        """
         if want.is_image:
             for chain in CHAINS[1:]:
                 yield self.handle(image._replace(chain=chain)), self.table.score(*image[:2], chain, want.name)
             return
         ends: tuple[tuple[str, ...], ...] = ((), ("machine_translation",)) if want.german else ((),)
         for chain in CHAINS:
-            for reader in READER_TOOLS:
+            for reader in READER_TOOLS if alone else (READER_OF[want.kind],):
                 for end in ends:
                     route = (reader, *end)
                     yield self.table.text(*image[:2], chain, route), self.table.text_score(*image[:2], chain, route, want.name)
@@ -138,6 +142,7 @@ def vision_tools() -> list[Tool]:
                     advertised_latency_s=profile.seconds(name, 1),
                     popularity=10.0,
                     slip=0.0,
+                    result_tokens=LEAST,
                 ),
                 name,
             )

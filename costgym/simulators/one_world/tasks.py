@@ -1,18 +1,21 @@
 """The queries of the one world, their answers, and what its tools answer.
 
 Queries about APIs are the marketplace's own, and those for one look-up are worded as DEER's are. A query about an image is a
-task of OpenCATP on one of its scenes: what it needs is the cheapest plan whose outputs are good enough, of all plans that
-`plan_space` lists. An agent may get there by any other way: outputs are judged by what they are.
+task of OpenCATP on one of its scenes: what it needs are the cheapest calls whose outputs, stated as they came, are good enough,
+of all that there are. An agent may get there by any other way: outputs are judged by what they are.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from costgym.simulators.decision.conversation import OPENER_SHARE, arithmetic, reword, tool_query
+from costgym.simulators.episode import Episode
 from costgym.simulators.errors import ConfigError
 from costgym.simulators.failures import FailureModel
+from costgym.simulators.grading import read_answer, states
 from costgym.simulators.marketplace.answers import GeneratedAnswers
 from costgym.simulators.marketplace.entities import Kind
 from costgym.simulators.marketplace.facts import Database
@@ -22,13 +25,14 @@ from costgym.simulators.marketplace.tasks import NEEDS, SIZE_LEVELS, LazyTaskSet
 from costgym.simulators.marketplace.vocabulary import Capability
 from costgym.simulators.one_world.pictures import Picture, Pictures, vision_tools
 from costgym.simulators.one_world.source import BOTH, FACTS, KINDS, NO_TOOL, SEARCH, OneWorldSource
-from costgym.simulators.opencatp.plan_space import plan_space
+from costgym.simulators.opencatp.profile import v100
 from costgym.simulators.opencatp.scenes.language import KINDS as THINGS
 from costgym.simulators.opencatp.scenes.language import OBJECTS, TEXTURES, label, object_list
-from costgym.simulators.opencatp.scoring.evaluation import Evaluator, sample_level, split_samples
+from costgym.simulators.opencatp.scoring.evaluation import sample_level, split_samples
+from costgym.simulators.opencatp.scoring.table import CHAINS
 from costgym.simulators.opencatp.tasks import OpenCATPTask, Output, tasks
-from costgym.simulators.opencatp.tools import IMAGE_TOOLS, SIGNATURES, TOOLS
-from costgym.simulators.plan import TASK_INPUT, Plan
+from costgym.simulators.opencatp.tools import IMAGE_TOOLS, READER_TOOLS, SIGNATURES, TOOLS
+from costgym.simulators.status import Status
 from costgym.simulators.tasks import Need, Task, normalise
 from costgym.simulators.tools import Catalog, Tool
 
@@ -44,6 +48,11 @@ _DOING = {
     "image_denoising": "without noise",
     "image_super_resolution": "in high resolution",
 }
+
+
+Way = tuple[tuple[str, ...], tuple[str, ...]]
+"""A way to an output: restorers in their order, then the reader and what rewrites its text; without a reader to an image."""
+Chosen = tuple[Way, ...]  # a way to each wanted output
 
 
 class PictureQuery(NamedTuple):
@@ -119,6 +128,23 @@ class OneWorldAnswers(GeneratedAnswers):
             values[kind.name] = LABELS[number - kind.size] if shown else kind.value(number, self.database.seed)
         return values
 
+    def picture_score(self, episode: Episode, answer: str) -> float | None:
+        """The score of the outputs that an answer states, as OpenCATP scores a plan's; None in a query that asks for none.
+
+        Of each wanted output the last one counts that a call brought and the answer states; the score is their mean.
+        """
+        query = self.queries.get(episode.number)
+        if query is None or episode.task.group == BOTH:
+            return None
+        brought = [call for call in episode.calls if call.status is Status.OK and call.tool in SIGNATURES]
+        total = 0.0
+        for want in query.task.wants:
+            scores = dict(self.pictures.made(query.picture, want, len(query.task.wants) == 1))
+            outputs = (str(next(iter(json.loads(episode.content(call)).values()))) for call in reversed(brought))
+            stated = (output for output in outputs if output in scores and states(Need(output, (), fact_type="text"), answer))
+            total += scores.get(next(stated, ""), 0.0)
+        return total / len(query.task.wants)
+
     def about(self, capability: Capability, arguments: Mapping[str, Any]) -> str:
         """The fact that a capability gives for right arguments."""
         numbers = self.database.numbers(capability, arguments)
@@ -134,7 +160,7 @@ class QueryWriter:
         self.market, self.offers, self.candidates = market, market.offers, market.candidates
         self._tools = TOOLS if source.vision_tools else ()
         self._weights = [source.kinds.get(kind, 0.0) for kind in KINDS]
-        self._evaluator, self._success = Evaluator(self.pictures.table), source.success_score
+        self._success = source.success_score
         offered = [self.offers.capabilities[name] for name in self.offers.tools]
         self._subjects = [capability for capability in offered if subject_of(capability) is not None]
         if source.kinds.get(BOTH) and not self._subjects:
@@ -197,85 +223,147 @@ class QueryWriter:
         for _ in range(_TRIES):
             asked = luck.pick(of)
             query = PictureQuery(asked, Picture(asked.combination, luck.pick(samples)))
-            least = 1.0 if then_api else self._success  # an API takes the class itself, not one that is near it
-            plan = self._cheapest(query, least)
-            if plan is not None and len(plan.nodes) + then_api <= len(NEEDS):
+            wanted = self._accepted(query, self._least(then_api))
+            chosen_ways = self._cheapest(query, wanted)
+            needs = [] if chosen_ways is None else self.needs_of(query, chosen_ways, wanted)
+            if 0 < len(needs) <= len(NEEDS) - then_api:
                 break
         else:
             raise ConfigError("source.success_score", f"no scene is answered that well; lower it from {self._success:g}")
-        needs = list(self.needs_of(query, plan, least))
         handle = self.pictures.handle(query.picture)
         text = asked.description.replace("The given image", f"The image {handle}")
         chosen = self._any(luck)
         if then_api:
             chosen = luck.pick(self._subjects)
-            last, wish = self._api_about(luck, split, chosen, needs)
+            last, wish = self._api_about(luck, split, chosen, len(needs) - 1, wanted[0].fact)
             needs = [replace(need, asked=False) for need in needs] + [last]
             text = f"{text.removesuffix('.')}, as in striped kite. Then tell me {wish}."
         task = self._task(split, index, self._opened(luck, chosen, text), needs, [chosen])
         return replace(task, size_level=sample_level(query.task, query.picture.sample)), query
 
-    def _api_about(self, luck: Luck, split: str, capability: Capability, needs: Sequence[Need]) -> tuple[Need, str]:
+    def _api_about(self, luck: Luck, split: str, capability: Capability, after: int, shown: str) -> tuple[Need, str]:
         need, subject = self.market.one_need(luck, split, capability), subject_of(capability)
         assert subject is not None
-        arguments = {**(need.arguments or {}), subject.name: needs[-1].fact}
+        arguments = {**(need.arguments or {}), subject.name: shown}
         phrases = {kind.name: kind.phrase(arguments[kind.name]) for kind in capability.parameters}
         wish = capability.wish.format(**{**phrases, subject.name: "what the image shows"})
         fact = self.answers.about(capability, arguments)
-        return replace(need, fact=fact, arguments=arguments, after=(len(needs) - 1,), wish=wish, alternative=None), wish
+        return replace(need, fact=fact, arguments=arguments, after=(after,), wish=wish, alternative=None), wish
 
-    def _cheapest(self, query: PictureQuery, least: float) -> Plan | None:
-        """The cheapest plan at the query's size level that makes every wanted output with at least this score."""
-        asked, picture = query
-        space, scores = plan_space(asked.wants), self._evaluator.scores
-        good: list[set[int]] = []
-        for want, used in zip(asked.wants, space.used, strict=True):
-            ways = ((way, *space.ways[way]) for way in used)
-            good.append({way for way, chain, route in ways if _score(scores, picture, chain, route, want) >= least})
-        level = sample_level(asked, picture.sample)
-        plans = zip(space.plans[: space.complete], space.way_of.tolist(), strict=False)
-        able = [plan for plan, ways in plans if all(way in fine for way, fine in zip(ways, good, strict=True))]
-        return min(able, key=lambda plan: self._evaluator.cost(plan, level)[0], default=None)
+    def _least(self, then_api: bool) -> float:
+        """Score from which an output is good enough; an API takes the class itself, and none that is near it."""
+        return 1.0 if then_api else self._success
 
-    def needs_of(self, query: PictureQuery, plan: Plan, least: float | None = None) -> list[Need]:
-        """What calls of a plan bring, in its order: handles of restored images, and texts.
-
-        Of wanted outputs every other text or image counts too that is as good as asked for.
-        """
-        asked, picture = query
-        ends = {tool: want for want, tool in self._evaluator.answers(plan, asked) if tool is not None}
-        needs: list[Need] = []
-        made = {TASK_INPUT: self.pictures.handle(picture)}
-        for step in plan.steps:
-            tool, source = step.tool, step.deps[-1]
-            arguments = {SIGNATURES[tool].takes: made[source]}
-            made[tool] = self.pictures.output(tool, arguments, [picture]) or ""
-            after = () if source == TASK_INPUT else (plan.nodes.index(source),)
-            need = Need(made[tool], (tool,), arguments, after, _wish(tool, made[TASK_INPUT]), tool, asked=tool in ends)
-            needs.append(replace(need, fact_type="identifier" if tool in IMAGE_TOOLS else "text"))
-            if least is not None and (want := ends.get(tool)) is not None:
-                needs[-1] = self._accepting(needs[-1], query, want, least)
+    def _accepted(self, query: PictureQuery, least: float) -> list[Need]:
+        """A need for each wanted output: what is good enough, and what an answer must not state beside it."""
+        needs = []
+        for want in query.task.wants:
+            scores = dict(self.pictures.made(query.picture, want, len(query.task.wants) == 1))
+            fine = [made for made, score in scores.items() if score >= least]
+            rivals: Sequence[str] = ()
+            if want.kind == "label":
+                rivals = [label(thing, texture, want.german) for texture in TEXTURES for thing in THINGS]
+            elif want.kind == "object":
+                rivals = [object_list([name], want.german) for name in OBJECTS]
+            elif want.is_image:
+                rivals = list(scores)
+            left = tuple(rival for rival in rivals if rival not in fine)
+            kind = "identifier" if want.is_image else "text"
+            needs.append(Need(fine[0] if fine else "", (), accept=tuple(fine[1:]), rivals=left, fact_type=kind))
         return needs
 
-    def _accepting(self, need: Need, query: PictureQuery, want: Output, least: float) -> Need:
-        """A need for an output with all that count as well, and what an answer must not state beside them."""
-        scores = dict(self.pictures.made(query.picture, want))
-        fine = [made for made, score in scores.items() if score >= least and made != need.fact]
-        rivals: Sequence[str] = ()
-        if want.kind == "label":
-            rivals = [label(thing, texture, want.german) for texture in TEXTURES for thing in THINGS]
-        elif want.kind == "object":
-            rivals = [object_list([name], want.german) for name in OBJECTS]
-        elif want.is_image:
-            rivals = list(scores)
-        accepted = {need.fact, *fine}
-        return replace(need, accept=tuple(fine), rivals=tuple(rival for rival in rivals if rival not in accepted))
+    def _cheapest(self, query: PictureQuery, wanted: Sequence[Need]) -> Chosen | None:
+        """The cheapest outputs that answer all that is wanted, a way to each, at the query's size level."""
+        asked, picture = query
+        if not all(need.fact for need in wanted):
+            return None
+        prices = {tool: v100().price(tool, sample_level(asked, picture.sample)) for tool in TOOLS}
+        ways = list(ways_of(any(want.german for want in asked.wants)))
+        texts = {way: self._text(picture, way) for way in ways if way[1]}
+        states = [{text: read_answer([need], text).found[0] for text in dict.fromkeys(texts.values())} for need in wanted]
+        options: list[list[Way]] = []
+        for want, need, states_it in zip(asked.wants, wanted, states, strict=True):
+            fine = {need.fact, *need.accept}
+            if want.is_image:
+                good = [way for way in ways if not way[1] and way[0] and self._text(picture, way) in fine]
+            else:
+                good = [way for way, text in texts.items() if states_it[text]]
+            options.append(sorted(good, key=lambda way: (_price(_making(way), prices), way)))
+        return _cheapest_of(options, prices)
+
+    def _text(self, picture: Picture, way: Way) -> str:
+        """What stands at the end of a way: a handle, or a text."""
+        chain, route = way
+        if not route:
+            return self.pictures.handle(picture._replace(chain=chain))
+        return self.pictures.table.text(picture.combination, picture.sample, chain, route)
+
+    def needs_of(self, query: PictureQuery, chosen: Chosen, wanted: Sequence[Need]) -> list[Need]:
+        """The calls that make chosen outputs as needs, each after what it works on; `wanted` are those that are asked for."""
+        picture, handle = query.picture, self.pictures.handle(query.picture)
+        made = list(dict.fromkeys(step for way in chosen for step in _making(way)))
+        needs: list[Need] = []
+        for way in made:
+            chain, route = way
+            tool, source = (*chain, *route)[-1], (chain, route[:-1]) if route else (chain[:-1], ())
+            need = Need(
+                self._text(picture, way),
+                (tool,),
+                {SIGNATURES[tool].takes: self._text(picture, source)},
+                (made.index(source),) if source in made else (),
+                _wish(tool, handle),
+                tool,
+                fact_type="text" if route else "identifier",
+                asked=way in chosen,
+            )
+            if way in chosen:
+                like = wanted[chosen.index(way)]
+                accept = tuple(other for other in (like.fact, *like.accept) if other and other != need.fact)
+                need = replace(need, accept=accept, rivals=like.rivals)
+            needs.append(need)
+        return needs
 
 
-def _score(scores: Any, picture: Picture, chain: Sequence[str], route: Sequence[str], want: Output) -> float:
-    if not route:
-        return float(scores.score(picture.combination, picture.sample, chain, want.name))
-    return float(scores.text_score(picture.combination, picture.sample, chain, route, want.name))
+def ways_of(german: bool) -> Iterator[Way]:
+    """Every way to an image or a text that tools make of a query's image, the image itself first."""
+    for chain in CHAINS:
+        yield chain, ()
+        for reader in READER_TOOLS:
+            yield chain, (reader,)
+            if german:
+                yield chain, (reader, "machine_translation")
+
+
+def _making(way: Way) -> tuple[Way, ...]:
+    """The calls that a way is made of, by what each makes."""
+    chain, route = way
+    images = [(chain[: end + 1], ()) for end in range(len(chain))]
+    return (*images, *((chain, route[: end + 1]) for end in range(len(route))))
+
+
+def _price(steps: Collection[Way], prices: Mapping[str, float]) -> float:
+    return sum([prices[(*chain, *route)[-1]] for chain, route in steps])
+
+
+def _cheapest_of(options: Sequence[Sequence[Way]], prices: Mapping[str, float]) -> Chosen | None:
+    """One way from each list, all different, so that what they are made of costs least; lists are sorted by price."""
+    best: tuple[float, Chosen | None] = (inf, None)
+
+    def go_on(chosen: Chosen, steps: frozenset[Way], price: float) -> None:
+        nonlocal best
+        if len(chosen) == len(options):
+            best = (price, chosen) if price < best[0] - 1e-12 else best
+            return
+        for way in options[len(chosen)]:
+            own = _making(way)
+            if _price(own, prices) >= best[0]:
+                break
+            more = price + _price([step for step in own if step not in steps], prices)
+            if way not in chosen and more < best[0]:
+                go_on((*chosen, way), steps.union(own), more)
+
+    go_on((), frozenset(), 0.0)
+    return best[1]
 
 
 def _wish(tool: str, handle: str) -> str:
