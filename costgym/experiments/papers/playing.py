@@ -11,7 +11,7 @@ from costgym.agents.llm.session import LlmAgent, LlmSession
 from costgym.agents.llm.strategies import SearchSettings
 from costgym.agents.registry import make_agent
 from costgym.envs.base import base_env
-from costgym.envs.registration import make
+from costgym.envs.registration import in_version, make
 from costgym.experiments.board.board import check_owner
 from costgym.experiments.board.run_config import make_run_config
 from costgym.experiments.board.run_log import read_episodes
@@ -51,7 +51,7 @@ def enlarged(scenario: Scenario, tasks: int) -> Scenario:
 def text_env(scenario: Scenario, **settings: Any) -> Any:
     """Create the text view of a paper's table: test tasks, limits that are only recorded, and the judge's grading."""
     usual = {"split": "test", "budget": {}, "enforcement": "record", "grading": "judge", "max_steps": STEP_LIMIT}
-    return make(TEXT, scenario=scenario, disable_env_checker=True, **{**usual, **settings})
+    return make(in_version(TEXT, scenario.world), scenario=scenario, disable_env_checker=True, **{**usual, **settings})
 
 
 def play_board(
