@@ -36,21 +36,21 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--json", type=Path)
-    given = parser.parse_args()
-    report = given.json and given.json.absolute()
-    given.out.mkdir(parents=True, exist_ok=True)
-    os.chdir(given.out)  # an agent's name holds its run, and names files
-    train_toolplanner(BOTH, seed=given.seed, **LENGTHS)
+    args = parser.parse_args()
+    report = args.json and args.json.absolute()
+    args.out.mkdir(parents=True, exist_ok=True)
+    os.chdir(args.out)  # an agent's name holds its run, and names files
+    train_toolplanner(BOTH, seed=args.seed, **LENGTHS)
     for name, change in LEFT_OUT.items():
-        train_toolplanner(name, seed=given.seed, sft=Path(BOTH) / STAGE_ONE, **LENGTHS, **change)
+        train_toolplanner(name, seed=args.seed, sft=Path(BOTH) / STAGE_ONE, **LENGTHS, **change)
     with patch("costgym.experiments.train.toolplanner.data._dead_ends", return_value=[]):
-        train_toolplanner(NO_DEAD_ENDS, seed=given.seed, sft=Path(BOTH) / STAGE_ONE, **LENGTHS)
+        train_toolplanner(NO_DEAD_ENDS, seed=args.seed, sft=Path(BOTH) / STAGE_ONE, **LENGTHS)
     if not Path(NEITHER).exists():
         Path(NEITHER).symlink_to(Path(BOTH) / STAGE_ONE)
     agents = [BASE, *(f"toolplanner:{name}" for name in (BOTH, *LEFT_OUT, NO_DEAD_ENDS, NEITHER))]
     published = PROTOCOLS[0]
-    world = published.scenario(enlarged(load_scenario("marketplace"), 4 * given.episodes))
-    played = follow_all(agents, world, published, Job(given.seed, given.episodes, given.jobs, Path("played")))
+    world = published.scenario(enlarged(load_scenario("marketplace"), 4 * args.episodes))
+    played = follow_all(agents, world, published, Job(args.seed, args.episodes, args.jobs, Path("played")))
     rows = [
         {"agent": row["agent"], "level": row["level"], "episodes": row["episodes"]}
         | {
@@ -58,7 +58,7 @@ def main() -> None:
             for key, title in FIGURES.items()
             if key in row
         }
-        for row in instruction_rows(played, given.seed)
+        for row in instruction_rows(played, args.seed)
     ]
     write_report({"command": "python benchmarks/papers/feedback.py", **LENGTHS, "rows": rows}, report)
 
