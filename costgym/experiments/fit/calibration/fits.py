@@ -220,7 +220,7 @@ class FailureFit:
 def chains(calls: Sequence[LoggedCall], gap_s: float) -> Iterator[list[Status]]:
     """Cut one tool's outcomes into episodes: by the log's own, else wherever nothing was called for `gap_s`."""
     for episode in episodes_of(calls, gap_s):
-        statuses = [call.status for call in episode if call.status is not Status.RATE_LIMITED]
+        statuses: list[Status] = [call.status for call in episode if call.status is not Status.RATE_LIMITED]
         if statuses:
             yield statuses
 
