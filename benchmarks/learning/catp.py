@@ -33,7 +33,7 @@ KINDS = ("sequential", "nonsequential")
 TRAINED: dict[str, tuple[Callable[..., TrainingResult], dict[str, Any]]] = {
     "catp": (train_catp, {}),
     "no-context": (train_catp, {"context": False}),
-    "no-context-sized": (train_catp, {"context": False, "size_words": True}),
+    "no-context-not-told": (train_catp, {"context": False, "size_words": False}),
     "no-feedback": (train_catp, {"intermediate_feedback": False}),
     "no-mask": (train_catp, {"mask": False}),
     "ift": (train_ift, {}),

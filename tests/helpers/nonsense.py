@@ -15,7 +15,7 @@ from costgym.agents.models.call_forms import read_calls
 from costgym.agents.models.replies import read_reply
 from costgym.agents.registry import make_agent
 from costgym.agents.seat import begin
-from costgym.simulators.pricing import TokenPricing
+from costgym.simulators.prompt_cache import ModelPrices
 from costgym.simulators.status import Status
 from tests.helpers.playing import chat
 from tests.helpers.worlds import small_world, tool
@@ -183,7 +183,7 @@ class Table:
         world = small_world(
             tool("map", fee=2.0), tool("forecast", need=1, fee=3.0), tool("hotel", need=1, fee=1.0),
             tool("slow", latency_s=5.0),
-            after={1: (0,)}, tokens=TokenPricing(INPUT, OUTPUT),
+            after={1: (0,)}, tokens=ModelPrices(input=INPUT, output=OUTPUT),
         )  # fmt: skip
         self.env = chat(world, budget={"price": BUDGET})
         self.model = Nonsense(seed)

@@ -1,5 +1,7 @@
 """The policy's mathematics: losses, gradients, and that training sees what decoding sees."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -13,7 +15,7 @@ from costgym.agents.catp.decoding import write_plans  # noqa: E402
 from costgym.agents.catp.planner import price_table, ready_policy  # noqa: E402
 from costgym.agents.catp.policy import choice_loss  # noqa: E402
 from costgym.agents.catp.sequences import Batch, batch_of, importance, rewards_of  # noqa: E402
-from costgym.agents.catp.settings import CatpSettings  # noqa: E402
+from costgym.agents.catp.settings import CatpConfig, CatpSettings  # noqa: E402
 from costgym.agents.networks import trained_weights  # noqa: E402
 from costgym.envs.tpl import END, FIRST_TOOL, INPUT, N_ACTIONS, TplState, kind_of  # noqa: E402
 from costgym.experiments.train.catp.dataset import collect, records_of  # noqa: E402
@@ -177,14 +179,44 @@ def test_context_augmentation_is_the_attention_over_four_weighed_prices_and_the_
     assert torch.equal(table[0, structure], table[3, structure])
 
 
-def test_without_context_augmentation_size_and_prices_change_nothing(evaluator):
+def test_the_published_augmentation_shares_one_layer_and_adds_nothing():
+    policy = ready_policy(CatpSettings(**TINY, fusion="published"), "cpu")
+    encoder, tool, level = policy.encoder, 4, 2
+    assert len(encoder.costs) == 1
+    own = encoder.plain()[2 + FIRST_TOOL + tool]
+    layer = encoder.costs[0]
+    prices = [layer(policy.prices[tool, i : i + 1]) + float(importance(level)[i]) for i in range(4)]
+    items = torch.stack([*prices, own])[None]
+    causal = torch.ones(5, 5).triu(1).bool()
+    fused, _ = encoder.fusion(items, items, items, attn_mask=causal)
+    torch.testing.assert_close(encoder(policy.prices)[level, 2 + FIRST_TOOL + tool], fused[0, -1], rtol=1e-4, atol=1e-5)
+
+
+def test_without_context_augmentation_a_policy_reads_the_size_in_words_and_the_mean_price(evaluator):
     settings = CatpSettings(**TINY, context=False)
     policy = ready_policy(settings, "cpu")
     record = episodes(evaluator, settings, 24)[0]
     batch = batch_of([record], [(0, 2)], settings)
     before = policy(batch)
-    policy.prices.mul_(2.0)
     assert torch.equal(policy(batch._replace(level=np.array([3]))), before)
+    larger = [replace(record, level=level) for level in range(4)]
+    told = [batch_of([one], [(0, 2)], settings)[0] for one in larger]
+    assert len({tuple(words[0].tolist()) for words in told}) == 4
+    policy.prices.copy_(policy.prices.flip(1))
+    torch.testing.assert_close(policy(batch), before)
+    policy.prices.mul_(2.0)
+    assert not torch.allclose(policy(batch), before)
+
+
+def test_a_run_from_before_the_prompt_could_be_chosen_reads_the_short_one_without_costs(evaluator):
+    older = CatpSettings().model_dump(exclude={"prompt"}) | {**TINY, "context": False, "size_words": False}
+    settings = CatpConfig(trainer="catp", settings=older).settings
+    policy = ready_policy(settings, "cpu")
+    record = episodes(evaluator, settings, 24)[0]
+    batch = batch_of([record], [(0, 2)], settings)
+    before = policy(batch)
+    policy.prices.mul_(2.0)
+    assert torch.equal(policy(batch), before)
 
 
 def test_sampling_follows_the_probabilities(evaluator):
