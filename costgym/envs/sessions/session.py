@@ -217,7 +217,7 @@ class MarketplaceSessionEnv(NumericEnv[Observation, Number], SessionBase[Observa
         if self._compiled is not None:
             return self._compiled.begin(*begun)
         episode = self._open(*begun)
-        self._features, self._status = Features(episode, self.memory, self.concurrent), Status.OK
+        self._features, self._status, self._lasted_s = Features(episode, self.memory, self.concurrent), Status.OK, 0.0
         return self._observe(episode), self._info(episode)
 
     def step(self, action: int | np.integer[Any]) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
@@ -228,7 +228,7 @@ class MarketplaceSessionEnv(NumericEnv[Observation, Number], SessionBase[Observa
         if episode.over:
             return self._observe(episode), 0.0, True, False, self._info(episode)
         self._steps += 1
-        value, price = episode.value, episode.ledger.price
+        value, price, now_s = episode.value, episode.ledger.price, episode.now_s
         if number < self.rules.tools:
             self._call(episode, number)
         else:
@@ -236,7 +236,7 @@ class MarketplaceSessionEnv(NumericEnv[Observation, Number], SessionBase[Observa
             call = self._do(episode, what, number - (self.cancel_action or number))
             if call is not None:
                 self._take(episode, call, reported=what != CANCEL)
-        reward = self._reward(episode, value, price)
+        reward, self._lasted_s = self._reward(episode, value, price), episode.now_s - now_s
         truncated = not episode.over and self._steps >= self.max_steps
         return self._observe(episode), reward, episode.over, truncated, self._info(episode)
 
@@ -260,11 +260,12 @@ class MarketplaceSessionEnv(NumericEnv[Observation, Number], SessionBase[Observa
             self._features.take(call, episode)
 
     def _observe(self, episode: SessionEpisode) -> Observation:
-        return self._features.observe(episode, self._steps / self.max_steps)
+        return self._features.observe(episode, self._steps / self.max_steps, self._lasted_s, self._status)
 
     def _info(self, episode: SessionEpisode) -> dict[str, Any]:
         info = self._session_info(episode, status=int(self._status))
-        return {**info, "tool": self._features.reported, "action_mask": self._possible(episode)}
+        mask = self._possible(episode)
+        return {**info, "tool": self._features.reported, "action_mask": mask.view(np.int8) if self.rules.world else mask}
 
     def action_masks(self) -> NDArray[np.bool_]:
         """The present action mask, (actions,) bool: what the argument `mask` lets through. `next` always is."""

@@ -26,6 +26,10 @@ FAILURES = FailureModel(
 """How tools fail within a session. Calls do not pull the next one towards them: that is what regimes are for."""
 
 
+def _is_zero(value: object) -> bool:
+    return value == 0
+
+
 class SessionRules(StrictModel):
     """How sessions are drawn.
 
@@ -41,6 +45,7 @@ class SessionRules(StrictModel):
         success_share: Share of the value from which a session counts as a success.
         failures: Rates of reliabilities, adverts and ways to fail.
         scenario: The world whose tools are on offer, or a folder of worlds, of which every session plays one; None draws tools.
+        world: The version by which sessions are drawn: 0 from a generator's table, 1 by counter, see `rules.session_draws`.
     """
 
     queries: int = Field(default=100, ge=1, le=10_000)
@@ -57,6 +62,7 @@ class SessionRules(StrictModel):
     success_share: float = Field(default=0.5, gt=0, le=1)
     failures: FailureModel = FAILURES
     scenario: Scenario | None = Field(default=None, exclude_if=is_none)
+    world: int = Field(default=0, ge=0, le=1, exclude_if=_is_zero)
 
     @model_validator(mode="after")
     def _together(self) -> "SessionRules":
