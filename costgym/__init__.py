@@ -51,6 +51,7 @@ _ENVS = {
     "costgym/Marketplace-v0": "costgym.envs.marketplace:MarketplaceEnv",
     "costgym/MarketplaceChat-v0": "costgym.envs.chat:MarketplaceChatEnv",
     "costgym/MarketplaceSession-v0": "costgym.envs.sessions.session:MarketplaceSessionEnv",
+    "costgym/MarketplaceSession-v1": "costgym.envs.sessions.levels:SessionLevelEnv",
     "costgym/MarketplaceSessionChat-v0": "costgym.envs.sessions.chat:SessionChatEnv",
     "costgym/OpenCATP-v0": "costgym.envs.opencatp.plans:OpenCATPEnv",
     "costgym/OpenCATPChat-v0": "costgym.envs.opencatp.chat:OpenCATPChatEnv",
@@ -60,6 +61,7 @@ _ENVS = {
 _VECTOR_ENVS = {
     "costgym/Marketplace-v0": "costgym.envs.native:MarketplaceVectorEnv",
     "costgym/MarketplaceSession-v0": "costgym.envs.native:SessionVectorEnv",
+    "costgym/MarketplaceSession-v1": "costgym.envs.native:SessionLevelVectorEnv",
 }
 """Ids with a native batch; `gymnasium.make_vec` takes it unless told `vectorization_mode="sync"`."""
 ENV_IDS = tuple(_ENVS)

@@ -25,8 +25,6 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from costgym.experiments.board.epochs.chain import CHAIN, read_chain
 from costgym.experiments.board.epochs.epoch import create, read_epoch
 from costgym.experiments.board.epochs.judging import judge, reveal
@@ -37,7 +35,6 @@ from costgym.experiments.board.submissions.submission import pack
 from costgym.experiments.board.verify import verify
 from costgym.experiments.leaderboard import run
 from costgym.experiments.pages.leaderboard_page import pages_of
-from costgym.simulators.opencatp.scoring.table import TABLE
 
 LONG_AGO = date(2026, 1, 1)
 SLOW = ("oracle", "informed", "+btp", "zoo:")
@@ -45,12 +42,8 @@ FEW = 12  # entries that the other judges play
 
 
 def epoch(folder: Path) -> Path:
-    """An epoch of all tracks, that of plans on a table of samples in another order."""
-    with np.load(TABLE, allow_pickle=False) as file:
-        arrays = {name: file[name] for name in file.files}
-    arrays["image"] = arrays["image"][:, ::-1]
-    np.savez(folder / "table.npz", **arrays)
-    terms = EpochOptions(name="honest", begin=LONG_AGO, end=LONG_AGO, tasks=4, worlds=2, table=folder / "table.npz")
+    """An epoch of all tracks."""
+    terms = EpochOptions(name="honest", begin=LONG_AGO, end=LONG_AGO, tasks=4, worlds=2)
     create(folder / "epoch", RunOptions(), terms=terms)
     return folder / "epoch"
 
@@ -58,10 +51,9 @@ def epoch(folder: Path) -> Path:
 def entries(folder: Path, count: int, until: float) -> Iterator[Path]:
     """Pack honest entries, each under one condition of its track, until a moment."""
     config = make_run_config("quick")
-    tracks = [track for track in config.tracks if track.name != "sessions"]  # they have public worlds alone
-    agents = {t.name: [name for name in t.agents if not any(each in name for each in SLOW)] for t in tracks}
-    for number, track in zip(range(count), itertools.cycle(tracks), strict=False):
-        turn = number // len(tracks)
+    agents = {t.name: [name for name in t.agents if not any(each in name for each in SLOW)] for t in config.tracks}
+    for number, track in zip(range(count), itertools.cycle(config.tracks), strict=False):
+        turn = number // len(config.tracks)
         agent = agents[track.name][turn % len(agents[track.name])]
         condition = track.conditions[turn % len(track.conditions)].model_copy(update={"episodes": 16 - 16 % track.seeds})
         alone = track.model_copy(update={"agents": (agent,), "conditions": (condition,)})

@@ -52,6 +52,7 @@ from costgym.agents.zoo.cards import is_zoo, read_card, zoo_folder, zoo_names
 from costgym.simulators.errors import ConfigError, UnknownName
 
 COMMAND = "command:"  # before the names of agents that are commands, which `costgym rank` plays
+CLIENT = "client:"  # before the names of clients that play by themselves, through `costgym serve`
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,7 +318,7 @@ _USUAL_COMBINATIONS = (("prompt",), ("btp",), ("ecoact",), ("ecoact", "btp"))
 
 def read_agent_name(name: str, env_id: str | None = None) -> tuple[str, tuple[str, ...]]:
     """Split a name into base and tool accesses, loading nothing; raises UnknownName, which names those of `env_id`."""
-    if is_custom(name) or name.startswith(COMMAND) or _trained(name) is not None:
+    if is_custom(name) or name.startswith((COMMAND, CLIENT)) or _trained(name) is not None:
         return name, ()
     # neither a user's file is run nor a checkpoint opened here: a leaderboard reads names long before it plays
     base, *suffixes = name.split("+")
@@ -343,6 +344,8 @@ def find_agent(name: str, env_id: str | None = None) -> AgentEntry:
         return AgentEntry(name, "a user's own", (agent.env_id,), lambda request: custom_agent(request.name))
     if name.startswith(COMMAND) and env_id in (None, TEXT):
         return AgentEntry(name, "any command, metered", (TEXT,), _refuse_command)
+    if name.startswith(CLIENT) and env_id in (None, TEXT):
+        return AgentEntry(name, "a client of a server, with its own loop and model", (TEXT,), _refuse_client)
     trained = _trained(name)
     entries = [trained] if trained is not None else [entry for entry in _AGENTS if entry.name == base]
     for entry in entries:
@@ -354,6 +357,10 @@ def find_agent(name: str, env_id: str | None = None) -> AgentEntry:
 
 def _refuse_command(request: AgentRequest) -> Agent:
     raise ConfigError("agent", f"{request.name} is a command; `costgym rank -- COMMAND` plays it")
+
+
+def _refuse_client(request: AgentRequest) -> Agent:
+    raise ConfigError("agent", f"{request.name} plays by itself, through `costgym serve --record DIR --episodes N`")
 
 
 def run_folder(name: str) -> Path:

@@ -42,8 +42,6 @@ WITHOUT_INFLUENCE = frozenset({"cost", "render_mode", "disable_env_checker", "co
 """Arguments of an environment that do not change its episodes."""
 FILE_PLACES = frozenset({"data", "outcomes"})  # arguments that hold paths of files; records hold a digest of their content
 NO_OPTIONS: Mapping[str, Any] = {}
-WORLD = "world"
-"""The setting that varies the world of a run: 0 is the scenario's own, each other number another of the same kind."""
 
 
 def columns(env: gym.Env[Any, Any]) -> dict[str, dict[str, int]]:

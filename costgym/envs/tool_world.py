@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Generic, Self, get_args
 
 import numpy as np
 
-from costgym.envs.base import WITHOUT_INFLUENCE, WORLD, ActType, BaseEnv, Instance, ObsType, no_episode
-from costgym.envs.world_spec import Document, WorldSpec
+from costgym.envs.base import WITHOUT_INFLUENCE, ActType, BaseEnv, Instance, ObsType, no_episode
+from costgym.envs.world_spec import WORLD, Document, WorldSpec
 from costgym.simulators.draws import stable_integer
 from costgym.simulators.errors import ConfigError, UnknownName, check_known, check_positive
 from costgym.simulators.forge.folder import WorldFolder
@@ -92,12 +92,14 @@ class ToolWorld(WorldSpec):
             return None
         return type(self)(scenario.model_copy(update={"seed": seed}).model_dump(mode="json"))
 
+    @property
+    def seed(self) -> int:
+        return int(self.document["seed"])
+
     def varied(self, settings: Document) -> tuple[Self, dict[str, Any]]:
         stress = {name: factor for name, factor in settings.items() if name in Stress.model_fields}
         rest = {name: value for name, value in settings.items() if name not in stress and name not in (WORLD, "scenario")}
-        world = self
-        if settings.get(WORLD):
-            world = self.another({}, stable_integer(self.document["seed"], WORLD, settings[WORLD]) >> 4) or self
+        world = self.numbered(settings.get(WORLD) or 0)
         if not stress:
             return world, rest
         whole = Stress.model_validate({**(world.document.get("stress") or {}), **stress})

@@ -6,8 +6,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from costgym.simulators.digests import SCHEMA, schema_of
+from costgym.simulators.draws import stable_integer
 
 Document = Mapping[str, Any]  # plain data, as JSON holds it
+WORLD = "world"
+"""The setting that varies the world of a run: 0 is the scenario's own, each other number another of the same kind."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,17 @@ class WorldSpec(ABC):
 
     def varied(self, settings: Document) -> tuple[Self, dict[str, Any]]:
         """The world under settings that vary within a run, and those of them that are arguments of the environment."""
-        return self, dict(settings)
+        rest = {name: value for name, value in settings.items() if name != WORLD}
+        return self.numbered(settings.get(WORLD) or 0), rest
+
+    def numbered(self, number: int) -> Self:
+        """A world of the same kind that nobody need have drawn before; 0 is this one, and so is any of recorded data."""
+        return (self.another({}, stable_integer(self.seed, WORLD, number) >> 4) if number else None) or self
+
+    @property
+    def seed(self) -> int:
+        """What the world is drawn by, where it is drawn."""
+        return 0
 
     def another(self, settings: Document, seed: int) -> Self | None:
         """Another world of the same kind, drawn by `seed`; None for recorded data, which has no other."""

@@ -47,7 +47,6 @@ def log(value: float) -> float:
 
 
 _WORD = (1 << 64) - 1
-SESSIONS_KEY = 0x9E6C63D0876A9A47  # in the place of an episode's seed, where sessions of version 1 are drawn
 EIGHTHS = tuple(float((Decimal(-k) / 8).exp(Context(prec=28))) for k in range(257))
 
 

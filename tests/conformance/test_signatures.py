@@ -47,4 +47,4 @@ def test_help_on_an_environment_shows_every_argument() -> None:
         arguments = parameters_of(env_id)
         assert all(f" {name}: " in shown for name in arguments), env_id
         counts[env_id] = len(arguments)
-    assert counts["costgym/Marketplace-v0"] == 13 and counts["costgym/MarketplaceSession-v0"] == 25
+    assert counts["costgym/Marketplace-v0"] == 13 and counts["costgym/MarketplaceSession-v0"] == 26

@@ -1,5 +1,6 @@
 """`costgym calibrate`: fit a scenario to a log."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -91,12 +92,12 @@ def _pair(name: str, values: tuple[Any, ...] | None, example: str) -> tuple[Any,
     return None if values is None else (values[0], values[1])
 
 
-def print_reading(records: dict[str, Any]) -> None:
+def print_reading(records: Mapping[str, Any], name: str = "") -> None:
     """Print which records of a log are no calls, and which could not be read."""
     for reason, count in records["left_out"].items():
-        typer.echo(f"left out: {count} {reason}")
+        typer.echo(f"{name}left out: {count} {reason}")
     if records["unreadable"]:
-        typer.echo(f"skipped: {records['unreadable']} records that cannot be read, first {records['problems'][0]}")
+        typer.echo(f"{name}skipped: {records['unreadable']} records that cannot be read, first {records['problems'][0]}")
 
 
 def _print(report: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Any
 
+from costgym.cli.data.calibrate import print_reading
 from costgym.cli.options import JsonFile, Quiet, WorldOptions
 from costgym.cli.output import Progress, print_table, prints, save_json
 from costgym.experiments.play.options import Seed
@@ -18,6 +19,10 @@ def cost(
         tuple[str, ...] | None, option("Models of the price table; those of the log by default.", "A,B,...")
     ] = None,
     mode: Annotated[str | None, option("Of a log's tokens: repriced (the default), or rescheduled: cached again.")] = None,
+    where: Annotated[
+        dict[str, str] | None,
+        option("Of a log: only records with this value; `FIELD!=VALUE` for others; repeatable.", "FIELD=VALUE"),
+    ] = None,
     world: WorldOptions,
     tasks_per_month: Annotated[Count, option("Tasks that a month brings.")] = 10_000,
     prices: Annotated[Path | None, option("Price table; by default the package's.", "FILE")] = None,
@@ -38,13 +43,13 @@ def cost(
 
         if agents:
             raise ConfigError("--agents", "agents are forecast in a scenario; leave them out to price logs")
-        rows = trace_costs(traces, models or (), mode or REPRICED, tasks_per_month, prices)
+        rows = trace_costs(traces, models or (), mode or REPRICED, tasks_per_month, prices, where)
         save_json(json_file, {"rows": rows})
         if prints(quiet, json_file):
             _print_traces(rows, tasks_per_month)
         return
-    if mode is not None:
-        raise ConfigError("--mode", "expected logs to price, such as `costgym cost traces.jsonl --mode rescheduled`")
+    if option_of_logs := "--mode" if mode is not None else "--where" if where is not None else "":
+        raise ConfigError(option_of_logs, "expected logs to price, such as `costgym cost traces.jsonl --mode rescheduled`")
     if not agents or not models:
         missing = "--agents" if not agents else "--models"
         raise ConfigError(missing, "a forecast needs --agents and --models; to price what you run already, name its logs")
@@ -76,6 +81,8 @@ def _print_traces(rows: list[dict[str, Any]], tasks_per_month: int) -> None:
         for row in rows
     ]
     print_table(columns, cells, columns[:3])
+    for name, records in {row["agent"]: row["records"] for row in rows}.items():
+        print_reading(records, f"{name}: " if len({row["agent"] for row in rows}) > 1 else "")
     typer.echo(f"A month has {tasks_per_month:,} traces. Cache `recorded`: tokens by class as the log has them.")
 
 

@@ -1,16 +1,19 @@
 """`costgym serve`: the world as a service."""
 
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from costgym.agents.base import TEXT
 from costgym.cli.options import WorldOptions
 from costgym.experiments.play.options import Seed
 from costgym.experiments.serve.limits import Access, AccessOptions, Limits
-from costgym.simulators.bounds import Settings, option
+from costgym.simulators.bounds import Count, Settings, option
 from costgym.simulators.errors import ConfigError, require
+from costgym.simulators.ledger import Budget
 
 
 class RecordOptions(Settings):
@@ -20,6 +23,9 @@ class RecordOptions(Settings):
         Path | None, option("Record the episodes as trajectories; one that its client leaves is a failure.", "DIR")
     ] = None
     record_as: Annotated[str, option("Name of the agent in the records.", "NAME")] = "client"
+    episodes: Annotated[
+        Count | None, option("Hand out the episodes of a leaderboard in order; the recording is a row of it.")
+    ] = None
 
 
 def serve(
@@ -27,7 +33,7 @@ def serve(
     limits: Limits,
     access: AccessOptions,
     recording: RecordOptions,
-    env: Annotated[str, option("An environment of `costgym envs`.")] = "costgym/MarketplaceChat-v0",
+    env: Annotated[str, option("An environment of `costgym envs`.")] = TEXT,
     seed: Seed = 0,
     host: Annotated[str, option("Address to listen on; local by default.")] = "127.0.0.1",
     port: Annotated[int, option("Port to listen on; 0 takes a free one.", ge=0, le=65535)] = 8000,
@@ -44,13 +50,14 @@ def serve(
     allowed = Access() if stdio else access.access(host)
     limits = limits if stdio else limits.of_host(host)
     arguments = world.arguments(env)
-
-    def make_env() -> Any:
-        return make(env, disable_env_checker=True, **arguments)
+    make_env: Any = partial(make, env, disable_env_checker=True, **arguments)
 
     with ExitStack() as held:
         recorder: Any = None
-        if recording.record is not None:
+        if recording.episodes is not None:
+            recorder = held.enter_context(_row(world, recording, env, seed))
+            make_env = recorder.make_env
+        elif recording.record is not None:
             from costgym.experiments.serve.sessions import Recorder
 
             recorder = held.enter_context(Recorder(recording.record, make_env(), env, recording.record_as))
@@ -71,6 +78,31 @@ def serve(
                 typer.echo(f"  clients send `Authorization: Bearer TOKEN`, with the token in {access.token}", err=True)
 
         run(service, host, port, ready)
+
+
+def _row(world: WorldOptions, recording: RecordOptions, env: str, seed: int) -> Any:
+    """The recorder of a row of a leaderboard that is played as `costgym rank` plays one."""
+    from costgym.agents.registry import CLIENT
+    from costgym.experiments.board.run_config import make_run_config
+    from costgym.experiments.board.served import RunRecorder
+    from costgym.experiments.pages.leaderboard_page import pages_of
+
+    if recording.record is None:
+        raise ConfigError("--episodes", "expected --record DIR too, the folder of the run")
+    for name in ("tasks", "alpha", "profile", "enforcement", "concurrent", "max_steps"):
+        if getattr(world, name) is not None:
+            raise ConfigError(f"--{name.replace('_', '-')}", "a row of a leaderboard has no such choice; leave out --episodes")
+    config = make_run_config(
+        agents=[f"{CLIENT}{recording.record_as}"],
+        budgets=[Budget(**(world.budget or {"price": 30.0}))],
+        grading=world.grading or "strict",
+        seed=seed,
+        **world.model_dump(include={"scenario", "data", "split", "documents"}),
+        episodes=recording.episodes,
+    )
+    if env not in (TEXT, config.tracks[0].env):
+        raise ConfigError("--env", f"a row of a leaderboard is played in {config.tracks[0].env}; leave out --episodes")
+    return RunRecorder(recording.record, config, pages_of)
 
 
 def _serve_stdio(make_env: Any, limits: Any, seed: int, recorder: Any) -> None:

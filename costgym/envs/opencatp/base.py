@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, Self
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from costgym.envs.base import ActType, BaseEnv, Instance, ObsType, no_episode
 from costgym.envs.seats import PlanSeat
 from costgym.envs.world_spec import Document, WorldSpec
 from costgym.simulators.digests import SCHEMA, digest_of, short_hash
-from costgym.simulators.draws import stable_integer
+from costgym.simulators.draws import stable_generator, stable_integer
 from costgym.simulators.errors import ConfigError, DataError, check_known
 from costgym.simulators.ledger import Budget
 from costgym.simulators.opencatp.plan_space import PlanValues, plan_space
@@ -63,17 +63,19 @@ class OpenCATPSettings:
     outcomes: str | None = None
     scores: ScoreSource | None = None
     samples: str = "drawn"
+    arrangement: int = 0
     render_mode: str | None = None
 
 
 class PlanWorld(WorldSpec):
     """The profile of the tools, and the digest of the table of what they made."""
 
-    arguments_of_world = frozenset({"profile", "scores"})
+    arguments_of_world = frozenset({"profile", "scores", "arrangement"})
 
     def digest_under(self, schema: int) -> str:
         names, document = ("name", "outcomes", "profile"), self.document
-        if sorted(document) != list(names) or document["name"] != WORLD or not isinstance(document["outcomes"], str):
+        drawn = document.keys() - {"arrangement"}
+        if sorted(drawn) != list(names) or document["name"] != WORLD or not isinstance(document["outcomes"], str):
             raise DataError("header", f"expected a world {WORLD} with {', '.join(names)}; got {sorted(document)}", "scenario")
         read_profile(document["profile"], "header")
         if schema == SCHEMA:
@@ -90,7 +92,14 @@ class PlanWorld(WorldSpec):
 
     def arguments(self, settings: Document, data: str | None = None) -> dict[str, Any]:
         elsewhere = {} if data is None else {"outcomes": data}
-        return {**settings, "profile": self.document["profile"], **elsewhere}
+        return {**settings, "profile": self.document["profile"], "arrangement": self.seed, **elsewhere}
+
+    @property
+    def seed(self) -> int:
+        return check_arrangement(self.document.get("arrangement", 0))
+
+    def another(self, settings: Document, seed: int) -> Self:
+        return type(self)({**self.document, "arrangement": seed})
 
 
 class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
@@ -111,6 +120,7 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     | `outcomes` | File of an outcome table. `None`: the table that comes with the package. |
     | `scores` | Scores from another source in place of a table; such episodes cannot be recorded. |
     | `samples` | What a run plays: `"drawn"`, each task with a sample drawn by the seed; `"each"`, with every sample once. |
+    | `arrangement` | Draws the order of the table's samples, and in which every task meets them. 0: as they are. |
     | `render_mode` | `"ansi"` returns a Gantt chart as text, `"rgb_array"` as an image, `"human"` prints the text. |
 
     A setting that makes no sense raises a `CostGymError` that names it.
@@ -156,7 +166,10 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         if isinstance(success_score, bool) or not isinstance(success_score, int | float) or not math.isfinite(success_score):
             raise ConfigError("success_score", f"expected a finite number, got {success_score!r}")
         self.outcomes = None if settings.outcomes is None else str(settings.outcomes)
-        scores = shipped_outcomes(self.outcomes) if settings.scores is None else settings.scores
+        self._arrangement = check_arrangement(settings.arrangement)
+        scores = shipped_outcomes(self.outcomes, self._arrangement) if settings.scores is None else settings.scores
+        if not isinstance(scores, OutcomeTable) and self._arrangement:
+            raise ConfigError("arrangement", "custom scores cannot be arranged; name a table: outcomes=FILE")
         self.evaluator = Evaluator(scores, settings.profile, alpha)
         self.profile = self.evaluator.profile
         self._worlds = plan_worlds(self.profile)
@@ -255,7 +268,8 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
             raise ConfigError("scores", "episodes with custom scores cannot be recorded; name a table: outcomes=FILE")
         if profile.pricing != FaasPricing.opencatp():
             raise ConfigError("profile", "episodes with custom pricing cannot be recorded; use OpenCATP's pricing")
-        return self.world_class({"name": WORLD, "profile": profile_record(profile), "outcomes": table.digest})
+        drawn = {"arrangement": self._arrangement} if self._arrangement else {}
+        return self.world_class({"name": WORLD, "profile": profile_record(profile), "outcomes": self._digest(table), **drawn})
 
     def world_settings(self) -> dict[str, Any]:
         settings = {
@@ -271,10 +285,14 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
     def check_world(self, document: Mapping[str, Any]) -> None:
         table = self.evaluator.scores
-        if not isinstance(table, OutcomeTable) or table.digest != document["outcomes"]:
-            read = table.digest if isinstance(table, OutcomeTable) else "scores from elsewhere"
+        read = self._digest(table) if isinstance(table, OutcomeTable) else "scores from elsewhere"
+        if read != document["outcomes"]:
             wanted = f"expected the outcome table {document['outcomes']}, got {read}; name the file by --data"
             raise DataError(self.outcomes or "the shipped outcome table", wanted)
+
+    def _digest(self, table: OutcomeTable) -> str:
+        """The digest of a table as it was before it was arranged."""
+        return (shipped_outcomes(self.outcomes) if self._arrangement else table).digest
 
     def seat(self, env_id: str, examples: int = 0) -> PlanSeat:
         about: dict[str, Any] = {"max_price": self.max_price, "task": self.task, "level": self.size_level}
@@ -364,11 +382,15 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         return len(self.tasks) * len(self.samples) if self.each_sample else None
 
     def instance(self, index: int, seed: int) -> Instance:
-        """The task at an index, in turn. Its sample is drawn by the seed, or is the next one in each round."""
+        """The task at an index, in turn. Its sample is drawn by the seed, or is the next one in each round; in a table that is
+        arranged, the next one of the task's own order, so that what one task tells of a sample helps with no other."""
         if not self.each_sample:
             return super().instance(index, seed)
         whole, rest = divmod(index, len(self.tasks) * len(self.samples))
         sample, task = divmod(rest, len(self.tasks))
+        if self._arrangement:
+            order = stable_generator(self._arrangement, "order", self.numbers[task]).permutation(len(self.samples))
+            sample = int(order[sample])
         return Instance(self.numbers[task], seed + whole, {"sample": self.samples[sample]})
 
     def agent_seed(self, seed: int) -> int:
@@ -416,6 +438,13 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         if plan is not None:
             lines.append(wrapped("  plan: ", "; ".join(f"{step.tool} after {', '.join(step.deps)}" for step in plan.steps)))
         return "\n".join(lines)
+
+
+def check_arrangement(seed: Any) -> int:
+    """A seed of the order of a table's samples; raises ConfigError where it is none."""
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise ConfigError("arrangement", f"expected a whole number from 0 on, got {seed!r:.60}")
+    return seed
 
 
 def _int(name: str, value: Any) -> int:

@@ -195,6 +195,9 @@ class MarketplaceSessionEnv(NumericEnv[Observation, Number], SessionBase[Observa
 
     @takes(MarketplaceSessionSettings)
     def __init__(self, settings: MarketplaceSessionSettings) -> None:
+        self._make(settings)
+
+    def _make(self, settings: MarketplaceSessionSettings) -> None:
         memory, concurrent = settings.memory, settings.concurrent
         self.memory, self.mask = memory, settings.mask
         check_known("memory", memory, MEMORIES)
@@ -301,7 +304,8 @@ class MarketplaceSessionEnv(NumericEnv[Observation, Number], SessionBase[Observa
         return SessionSeat(
             **self.seat_parts(env_id),
             max_price=self._playing().world.max_price,
-            rules=self.rules.model_copy(update={"scenario": None}),  # a world's document holds what agents may not know
+            # of a world, the document and the seed hold what agents may not know
+            rules=self.known_rules.model_copy(update={"scenario": None, "world_seed": 0}),
             memory=self.memory,
             recall_action=self.recall_action,
             next_action=self.next_action,

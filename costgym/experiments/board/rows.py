@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from costgym.agents.custom import is_custom
 from costgym.agents.models.base import MISHAPS, REQUESTS, SERVER_NOTES
-from costgym.agents.registry import agents
+from costgym.agents.registry import CLIENT, agents
 from costgym.experiments.board.conditions import PASS_RATE
 from costgym.experiments.board.run_config import RowConfig
 from costgym.experiments.board.tracks import charges_tokens, track_documents
@@ -129,7 +129,8 @@ def block_by_row(groups: Iterable[Sequence[Row]]) -> dict[int, str]:
 
 def tokens_counted(row: RowConfig, results: Iterable[EpisodeResult]) -> bool:
     """Whether the tokens that a row pays for were counted by us, where its model answered, or where none are paid for."""
-    if not charges_tokens(row.track.name) or not is_custom(row.agent):
+    counts_itself = is_custom(row.agent) or row.agent.startswith(CLIENT)
+    if not charges_tokens(row.track.name) or not counts_itself:
         return True
     # in this process it has models of its own; in a rerun ours counts what it is asked for
     return all(result.replies.get(REQUESTS) for result in results if not result.void)

@@ -13,6 +13,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from costgym.agents.registry import CLIENT
 from costgym.experiments.board.conditions import (
     by_condition,
     condition_label,
@@ -328,7 +329,8 @@ def _row(
     episodes: bool,
 ) -> dict[str, Any]:
     submission, rerun = row.get("submission"), row.get("rerun")
-    model = plain(row["model"]) if row.get("model") else "no language model"
+    unseen = "its own loop and model" if str(row["agent"]).startswith(CLIENT) else "no language model"
+    model = plain(row["model"]) if row.get("model") else unseen
     under = [] if is_simulated(row) else ["bound, not ranked" if is_reference(row) else model]
     if isinstance(submission, Mapping) and submission.get("model"):
         under.append(f"claims to use {plain(submission['model'])}")

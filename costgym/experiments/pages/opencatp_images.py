@@ -113,7 +113,8 @@ class _Episode:
         self._images, self._world, self._table = images, world, table
         self._task: OpenCATPTask = world.task
         self._sample, self._seed = world.sample, int(table.meta.get("seed", -1))
-        self._name = f"scene-{self._seed}-{self._task.combination}-{self._sample}"
+        self._number = int(table.numbers[self._sample])  # of the scene that the sample is
+        self._name = f"scene-{self._seed}-{self._task.combination}-{self._number}"
         self._note = ""
 
     def artefacts(self) -> Artefacts:
@@ -131,7 +132,7 @@ class _Episode:
     def _scene(self) -> Scene | None:
         """Return the scene that the table's sample is; None where it is not generated here."""
         if self._seed >= 0:
-            scene = self._images.scene(self._seed, self._sample)
+            scene = self._images.scene(self._seed, self._number)
             if wanted_texts(scene) == tuple(self._table.wanted(self._sample, name) for name in WANTED):
                 return scene
         self._note = OTHER_SCENES
@@ -164,7 +165,7 @@ class _Episode:
         if images.kept(self._name, key) is not None:
             return key
         if not chain:
-            return images.keep(self._name, key, degrade(scene.image, self._task.combination, self._seed, self._sample))
+            return images.keep(self._name, key, degrade(scene.image, self._task.combination, self._seed, self._number))
         before = images.kept(self._name, self._restored(scene, chain[:-1]))
         if self._table.meta.get("backend") != TinyBackend.name or self._table.meta.get("weights") != images.weights:
             self._note = OTHER_NETWORKS

@@ -4,7 +4,7 @@ Two modes are exact for what they assume. *Repriced* takes the tokens by class a
 requests at the same times, and counts again which part of each prompt is read from the cache.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ def trace_costs(
     mode: str = REPRICED,
     tasks_per_month: int = 10_000,
     prices: str | Path | None = None,
+    where: Mapping[str, str] | None = None,
 ) -> list[dict[str, Any]]:
     """Sum up what the model calls of logs cost, in US dollars; a task is a trace.
 
@@ -34,9 +35,10 @@ def trace_costs(
         models: of the price table, each instead of the models that the log names; none for those.
         mode: "repriced" or "rescheduled".
         prices: a price table; None for the package's.
+        where: as for `read_log`.
 
     Returns:
-        A row for each log and model.
+        A row for each log and model; `records` says what was left out of the log.
 
     Raises:
         ConfigError: the mode is unknown, or a log without times is to be rescheduled.
@@ -47,14 +49,14 @@ def trace_costs(
         raise ConfigError("--mode", f"expected {' or '.join(MODES)}, got {mode!r:.40}")
     rows = []
     for path in paths:
-        calls = read_model_calls(path)
+        calls, records = read_model_calls(path, where)
         for model in models or (None,):
             price_of = _prices(calls, model, prices)
             usages = [call.usage for call in calls] if mode == REPRICED else _rescheduled(path, calls, price_of)
             costs = [price_of(call).price(usage) for call, usage in zip(calls, usages, strict=True)]
             names = sorted({call.model for call in calls}) if model is None else [model]
             row = {"agent": path.name, "model": ", ".join(names), "cache": "recorded" if mode == REPRICED else "prefix"}
-            rows.append({**row, **_summary(calls, usages, costs, tasks_per_month)})
+            rows.append({**row, **_summary(calls, usages, costs, tasks_per_month), "records": records})
     return rows
 
 

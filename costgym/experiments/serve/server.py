@@ -22,7 +22,7 @@ from costgym.envs.base import base_env
 from costgym.experiments.serve.connections import Gate, configuration
 from costgym.experiments.serve.limits import Access, Limits
 from costgym.experiments.serve.openenv import OpenEnv
-from costgym.experiments.serve.sessions import Recorder, Sessions
+from costgym.experiments.serve.sessions import Recording, Sessions
 from costgym.simulators.errors import ConfigError
 
 
@@ -38,7 +38,7 @@ class Service:
         limits: Limits | None = None,
         seed: int = 0,
         access: Access | None = None,
-        recorder: Recorder | None = None,
+        recorder: Recording | None = None,
     ) -> None:
         self.limits = limits or Limits()
         self.sessions = Sessions(make, self.limits, seed, time.monotonic, recorder)

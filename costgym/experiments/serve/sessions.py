@@ -7,14 +7,14 @@ world, which does not change, and no other state.
 import itertools
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import gymnasium as gym
 
-from costgym.envs.base import NO_OPTIONS, base_env
+from costgym.envs.base import NO_OPTIONS, Instance, base_env
 from costgym.experiments.play.collect import open_collection
 from costgym.experiments.play.trajectories.format import Header
 from costgym.experiments.play.trajectories.record import Tape, trajectory_of
@@ -28,6 +28,24 @@ LOGGER = logging.getLogger("uvicorn.error")
 ABANDONED = "the client left the episode"  # on record, as an agent's crash is
 
 
+class Scheduled(NamedTuple):
+    """An episode that a server hands out, by its index in a run."""
+
+    episode: int  # its index
+    instance: Instance
+
+
+class Recording(Protocol):
+    """Where the episodes go that clients play."""
+
+    def begin(self, env: Env, chosen: Sequence[str] = ()) -> Scheduled | None:
+        """Take the next episode; None where clients choose what they play, as one did by some fields of its reset. Raises
+        Refused if there is none, or a client may not choose."""
+
+    def add(self, env: Env, tape: Tape, crash: str = "", scheduled: Scheduled | None = None) -> None:
+        """Write the episode that has just ended in an environment, or was left in it."""
+
+
 class Recorder(ExitStack):
     """Appends each episode to `folder/trajectories.jsonl` when it ends or its client leaves it, which is a failure; the folder
     is locked until `close`. A folder of the same world is continued. Raises ConfigError if it is another world's or in use."""
@@ -39,7 +57,10 @@ class Recorder(ExitStack):
         self.agent, self._header = agent, Header.of(env, env_id)
         self._store, self.episodes = self.enter_context(open_collection(folder, self._header, "--record"))
 
-    def add(self, env: Env, tape: Tape, crash: str = "") -> None:
+    def begin(self, env: Env, chosen: Sequence[str] = ()) -> None:
+        """Return None: clients choose what they play."""
+
+    def add(self, env: Env, tape: Tape, crash: str = "", scheduled: Scheduled | None = None) -> None:
         """Write the episode that has just ended in an environment, or was left in it."""
         trajectory, _ = trajectory_of(base_env(env), self.agent, "", self.episodes, NO_OPTIONS, tape, crash)
         self._store.append(trajectory.sealed_json(self._header))
@@ -50,11 +71,12 @@ class Session:
     """A client's environment; `used_at` is the time of its last use, and `client` the address that opened it."""
 
     def __init__(
-        self, name: str, env: Env, seed: int, bucket: Bucket, now: float, client: str = "", recorder: Recorder | None = None
+        self, name: str, env: Env, seed: int, bucket: Bucket, now: float, client: str = "", recorder: Recording | None = None
     ) -> None:
         self.name, self.env, self.steps, self.used_at, self.client = name, env, 0, now, client
         self._recorder = recorder
         self._tape: Tape | None = None
+        self._scheduled: Scheduled | None = None
         self.hang_up: Callable[[], Awaitable[None]] | None = None
         self.asked: dict[str, Any] = {}
         self._next_seed: int | None = seed
@@ -80,7 +102,12 @@ class Session:
             task = numbers[wish.index]
         self.leave()
         options: dict[str, Any] = {} if task is None else {"task": task}
-        if seed is None:  # the first episode has the session's seed, the next ones follow from it
+        chosen = [name for name in ("seed", "task", "index", "split") if getattr(wish, name) is not None]
+        self._scheduled = None if self._recorder is None else self._recorder.begin(self.env, chosen)
+        if self._scheduled is not None:
+            _, (number, seed, more) = self._scheduled
+            options = {"task": number, **more}
+        elif seed is None:  # the first episode has the session's seed, the next ones follow from it
             seed, self._next_seed = self._next_seed, None
         try:
             observation, info = self.env.reset(seed=seed, options=options)
@@ -125,7 +152,7 @@ class Session:
         tape, self._tape = self._tape, None
         assert tape is not None and self._recorder is not None
         try:
-            self._recorder.add(self.env, tape, crash)
+            self._recorder.add(self.env, tape, crash, self._scheduled)
         except DataError as error:
             raise Refused(f"the episode has ended and was not recorded: {error}", "EXECUTION_ERROR", 507) from error
 
@@ -197,7 +224,7 @@ class Sessions:
     episodes that end are recorded where there is a recorder."""
 
     def __init__(
-        self, make: Callable[[], Env], limits: Limits, seed: int, clock: Callable[[], float], recorder: Recorder | None = None
+        self, make: Callable[[], Env], limits: Limits, seed: int, clock: Callable[[], float], recorder: Recording | None = None
     ) -> None:
         self.limits, self._make, self._seed, self._clock, self._recorder = limits, make, seed, clock, recorder
         self.example = make()  # builds the world once, and has the spaces

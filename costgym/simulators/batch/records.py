@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from costgym.simulators.batch import rng
-from costgym.simulators.draws import SESSIONS_KEY
 from costgym.simulators.rules.calls import complete
 from costgym.simulators.rules.events import happen
 from costgym.simulators.rules.failures import outage_after
@@ -22,7 +21,7 @@ WAITING = -1  # the order of a call that waits among those whose end is known
 INVISIBLE = -1  # kind of an event that changes nothing: a change of a wish that has no alternative
 CODE = 64  # news of a completion are slot * 64 + status, of an event -1 - its index
 _AMBIGUOUS = np.int64(sum(1 << int(status) for status in AMBIGUOUS))
-_ONE, _SESSIONS_KEY = np.uint64(1), np.uint64(SESSIONS_KEY)
+_ONE = np.uint64(1)
 log, uniforms = rng.log, rng.uniforms
 
 
@@ -574,8 +573,8 @@ def drift(sessions: Any, i: Any, query: Any, slot: Any) -> None:
     lane.moves_at = min(lane.moves_at, of.regime_at, of.price_at)
 
 
-def session_uniforms(number: Any, index: Any) -> Any:
-    return uniforms(_SESSIONS_KEY, number, np.int64(index))
+def session_uniforms(plan: Any, number: Any, index: Any) -> Any:
+    return uniforms(plan.key, number, np.int64(index))
 
 
 def _present(sessions: Any, i: Any, query: Any, slot: Any) -> Any:

@@ -518,10 +518,10 @@ def drift(sessions: Any, i: Any, query: Any, slot: Any) -> None:
     """Draw what of a tool moves before a query. Here the whole session is drawn before it begins."""
 
 
-def session_uniforms(number: Any, index: Any) -> Any:
+def session_uniforms(plan: Any, number: Any, index: Any) -> Any:
     """Four uniforms that a session of version 1 is drawn by."""
     first = index % _BLOCK * draws.PURPOSES
-    return _block(number, index // _BLOCK)[first : first + draws.PURPOSES]
+    return _block(int(plan.key), number, index // _BLOCK)[first : first + draws.PURPOSES]
 
 
 _BLOCK = 64  # rows of uniforms that are drawn at once, since a jump of the generator costs as much
@@ -529,8 +529,8 @@ _source = draws.DrawSource()
 
 
 @lru_cache(maxsize=256)
-def _block(number: int, block: int) -> list[float]:
-    return _source.flat(draws.SESSIONS_KEY, number, 1, block * _BLOCK, _BLOCK).tolist()
+def _block(key: int, number: int, block: int) -> list[float]:
+    return _source.flat(key, number, 1, block * _BLOCK, _BLOCK).tolist()
 
 
 def set_session_price(tables: Any, sessions: Any, i: Any, query: Any, slot: Any) -> None:

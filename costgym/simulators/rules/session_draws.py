@@ -19,7 +19,7 @@ LEAST_PRICE, LEAST_S = 10.0, 30.0  # of the default limits: a call of any kind
 
 def query(plan: Any, kinds: Any, number: Any, index: Any) -> Any:
     """A query's kind, its value, and the query whose fact and kind it has: itself, or an earlier one."""
-    kind, worth, again, which = layout.session_uniforms(number, QUERIES + index)
+    kind, worth, again, which = layout.session_uniforms(plan, number, QUERIES + index)
     first = index
     if again < plan.repeat:
         first = int(which * index)
@@ -28,7 +28,7 @@ def query(plan: Any, kinds: Any, number: Any, index: Any) -> Any:
 
 def life_s(plan: Any, number: Any, index: Any) -> Any:
     """How long the fact lives that is found for a query."""
-    luck, _, _, _ = layout.session_uniforms(number, LIVES + index)
+    luck, _, _, _ = layout.session_uniforms(plan, number, LIVES + index)
     return -plan.ttl_s * layout.log(1.0 - luck)
 
 
@@ -42,13 +42,13 @@ def gap(rate: Any, luck: Any) -> Any:
 def regime(plan: Any, number: Any, slot: Any, move: Any, alive: Any, half: Any) -> Any:
     """The state of a tool after so many moves, 0 alive, 1 degraded, 2 dead, and the queries until the next one; `alive` and
     `half` are the edges of the first two among uniforms."""
-    luck, until, _, _ = layout.session_uniforms(number, REGIMES + move * MOST_TOOLS + slot)
+    luck, until, _, _ = layout.session_uniforms(plan, number, REGIMES + move * MOST_TOOLS + slot)
     return 0 if luck < alive else 1 if luck < half else 2, gap(plan.drift, until)
 
 
 def price(plan: Any, number: Any, slot: Any, move: Any) -> Any:
     """The index of the factor on a tool's price after so many moves, and the queries until the next one."""
-    luck, until, _, _ = layout.session_uniforms(number, PRICES + move * MOST_TOOLS + slot)
+    luck, until, _, _ = layout.session_uniforms(plan, number, PRICES + move * MOST_TOOLS + slot)
     return int(luck * plan.prices) if move else WHOLE_PRICE, gap(plan.price_drift, until)
 
 
@@ -56,10 +56,10 @@ def tool(plan: Any, number: Any, slot: Any, spec: Any) -> Any:
     """Draw the tool of a slot into `spec`; returns the index of its reliability, its provider, and what it advertises: chance of
     success and seconds."""
     place = TOOLS + 4 * slot
-    reliable, claims, fees, median = layout.session_uniforms(number, place)
-    spread, slower, loads, load = layout.session_uniforms(number, place + 1)
-    keeps, window, limited, bounded = layout.session_uniforms(number, place + 2)
-    of, quota, _, _ = layout.session_uniforms(number, place + 3)
+    reliable, claims, fees, median = layout.session_uniforms(plan, number, place)
+    spread, slower, loads, load = layout.session_uniforms(plan, number, place + 1)
+    keeps, window, limited, bounded = layout.session_uniforms(plan, number, place + 2)
+    of, quota, _, _ = layout.session_uniforms(plan, number, place + 3)
     index = min(first_above(plan.edges, reliable), len(plan.points) - 1)
     fee = int(fees * 10.0)
     spec.fee = 1.0 + fee

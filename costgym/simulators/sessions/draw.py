@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from costgym.simulators.belief import reliabilities
 from costgym.simulators.calls import NORMAL_QUANTILES, QUANTILES, latency_factors
-from costgym.simulators.draws import stable_generator
 from costgym.simulators.errors import ConfigError
 from costgym.simulators.failures import state_chances
 from costgym.simulators.rules import session_draws as book
@@ -93,7 +92,7 @@ def _drawn(document: str, number: int) -> Session:
         tools, kinds = len(offers), int(offers.max()) + 1
     if rules.world == 1:
         return _drawn_by_counter(rules, number, world_tools, offers)
-    uniform = stable_generator(number, "session").random
+    uniform = rules.generator(number, "session").random
     capability, fact, value = draw_queries(rules, kinds, uniform((4, queries)))
     life = uniform(queries)
     if world_tools:
@@ -202,7 +201,7 @@ def offered(rules: SessionRules, number: int) -> tuple[tuple[Tool, ...], NDArray
     if dear.profile.fee > HIGHEST_FEE:
         wanted = f"a session needs prices up to {HIGHEST_FEE:g}, since its queries are worth 2 to 20"
         raise ConfigError("scenario", f"{wanted}; {dear.name} of {scenario.name} costs {dear.profile.fee:g}")
-    random = stable_generator(number, "offers").random
+    random = rules.generator(number, "offers").random
     drawn = [list(rivals)[place] for place in np.argsort(random(len(rivals)))[: rules.capabilities]]
     orders = [[rivals[name][place] for place in np.argsort(random(len(rivals[name])))] for name in drawn]
     # in rounds, as in generated catalogues: where the slots do not suffice, every kind keeps some of its tools

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from costgym.simulators.belief import reliabilities
 from costgym.simulators.calls import CONNECTION_REFUSED_S, NORMAL_QUANTILES, latency_factors
-from costgym.simulators.draws import log
+from costgym.simulators.draws import log, stable_integer
 from costgym.simulators.failures import FailureModel, state_chances
 from costgym.simulators.sessions.rules import rules_of
 
@@ -22,6 +22,7 @@ TIMEOUT_S, WINDOW_S = 30.0, 60.0
 class SessionPlan(NamedTuple):
     """The rules of sessions as numbers and tables."""
 
+    key: np.uint64  # of the draws, in the place of an episode's seed
     queries: int
     kinds: int
     providers: int
@@ -69,7 +70,7 @@ def plan_of(document: str) -> SessionPlan:
     factors = np.array([latency_factors(spread) for spread in SPREADS])
     timeouts, refusals = kind_shares(model)
     return SessionPlan(
-        queries=rules.queries, kinds=rules.capabilities, providers=rules.providers, prices=len(FACTORS), spreads=len(SPREADS),
+        key=np.uint64(stable_integer(rules.world_seed, "sessions")), queries=rules.queries, kinds=rules.capabilities, providers=rules.providers, prices=len(FACTORS), spreads=len(SPREADS),
         drift=_stays(rules.drift), price_drift=_stays(rules.price_drift), repeat=float(rules.repeat), ttl_s=float(rules.ttl_s),
         share=float(rules.budget_share), up=rules.outage_every_s / (rules.outage_every_s + rules.outage_lasts_s),
         floor=float(model.advertised_floor), limited_share=float(model.rate_limited_share), quota_share=float(model.quota_share),

@@ -3,10 +3,12 @@
 import json
 from functools import lru_cache
 
+from numpy.random import Generator
 from pydantic import Field, model_validator
 
 from costgym.simulators.bounds import StrictModel, is_none
 from costgym.simulators.digests import SCHEMA, digest_of, short_hash
+from costgym.simulators.draws import stable_generator
 from costgym.simulators.failures import FailureModel
 from costgym.simulators.scenario import Scenario
 
@@ -26,10 +28,6 @@ FAILURES = FailureModel(
 """How tools fail within a session. Calls do not pull the next one towards them: that is what regimes are for."""
 
 
-def _is_zero(value: object) -> bool:
-    return value == 0
-
-
 class SessionRules(StrictModel):
     """How sessions are drawn.
 
@@ -46,6 +44,7 @@ class SessionRules(StrictModel):
         failures: Rates of reliabilities, adverts and ways to fail.
         scenario: The world whose tools are on offer, or a folder of worlds, of which every session plays one; None draws tools.
         world: The version by which sessions are drawn: 0 from a generator's table, 1 by counter, see `rules.session_draws`.
+        world_seed: Draws the sessions that numbers stand for. 0: those of the benchmark, which everybody can draw.
     """
 
     queries: int = Field(default=100, ge=1, le=10_000)
@@ -62,7 +61,8 @@ class SessionRules(StrictModel):
     success_share: float = Field(default=0.5, gt=0, le=1)
     failures: FailureModel = FAILURES
     scenario: Scenario | None = Field(default=None, exclude_if=is_none)
-    world: int = Field(default=0, ge=0, le=1, exclude_if=_is_zero)
+    world: int = Field(default=0, ge=0, le=1, exclude_if=lambda world: world == 0)
+    world_seed: int = Field(default=0, ge=0, lt=2**63, exclude_if=lambda seed: seed == 0)
 
     @model_validator(mode="after")
     def _together(self) -> "SessionRules":
@@ -76,6 +76,10 @@ class SessionRules(StrictModel):
     def document(self) -> str:
         """The rules as JSON text, which caches are keyed by."""
         return self.model_dump_json()
+
+    def generator(self, number: int, purpose: str) -> Generator:
+        """The generator of what is drawn for a session."""
+        return stable_generator(number, purpose, *((self.world_seed,) if self.world_seed else ()))
 
     def digest_under(self, schema: int) -> str:
         """Hash of everything that defines how sessions are drawn, under a schema of `digests`; of a folder of worlds, its

@@ -15,10 +15,14 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import costgym
+from costgym.agents.base import PLAN_CHAT, SESSION
 from costgym.cli.app import app
+from costgym.envs.base import base_env
 from costgym.experiments.board.epochs import judging, playing
 from costgym.experiments.board.epochs.chain import CHAIN, read_chain
 from costgym.experiments.board.epochs.epoch import PUBLIC, SECRET, create, read_epoch, register, seed_of, today
@@ -28,6 +32,7 @@ from costgym.experiments.board.epochs.options import EpochOptions
 from costgym.experiments.board.epochs.playing import own_code
 from costgym.experiments.board.reruns.process_agent import Limits, ProcessAgent
 from costgym.experiments.board.reruns.sandbox import why_not
+from costgym.experiments.board.run_config import make_run_config
 from costgym.experiments.board.run_options import RunOptions
 from costgym.experiments.board.verify import verify
 from costgym.simulators.errors import ConfigError, DataError, UnknownName
@@ -75,11 +80,40 @@ def test_what_an_epoch_cannot_be_is_said_before_a_secret_is_drawn(tmp_path: Path
 
     with pytest.raises(ConfigError, match="expected a day not before"):
         made(begin="2026-12-02", end="2026-12-01")
-    with pytest.raises(ConfigError, match="plans has no worlds but the public ones; give --table"):
-        made(tracks=("plans",))
     with pytest.raises(UnknownName, match="track of the suite"):
         made(tracks=("nombers",))
     assert not (tmp_path / "x").exists()
+
+
+def test_every_track_of_the_default_suite_has_worlds_that_nobody_knows(tmp_path: Path) -> None:
+    made = create(tmp_path / "x", RunOptions(), terms=EpochOptions(tasks=1, worlds=2))
+    public = make_run_config("quick")
+    assert [track.name for track in made.run.tracks] == [track.name for track in public.tracks]
+    secret = (tmp_path / "x" / SECRET).read_text().strip()
+    for track in made.secret_run(secret, made.references).tracks:
+        worlds = {track.world.varied(condition.settings)[0].digest for condition in track.conditions}
+        assert len(worlds) == 2 and public.track(track.name).digest not in worlds
+
+
+def test_what_draws_secret_sessions_is_not_told_to_agents() -> None:
+    known, secret = (base_env(costgym.make(SESSION, queries=9, world_seed=seed)) for seed in (0, 5))
+    numbers = [env.reset(seed=0, options={"task": 7})[0] for env in (known, secret)]
+    assert known.seat(SESSION).rules == secret.seat(SESSION).rules
+    assert (known.account().session.value != secret.account().session.value).any()
+    assert not all(np.array_equal(numbers[0][name], numbers[1][name]) for name in numbers[0])
+
+
+def test_secret_plans_meet_every_sample_once_in_an_order_of_each_tasks_own() -> None:
+    known, secret = (base_env(costgym.make(PLAN_CHAT, split="test", samples="each", arrangement=seed)) for seed in (0, 5))
+    count, tasks = secret.instances, len(secret.numbers)
+    played = [secret.instance(index, 0) for index in range(count)]
+    assert len({(one.number, one.options["sample"]) for one in played}) == count == known.instances
+    orders = {tuple(one.options["sample"] for one in played[task::tasks]) for task in range(tasks)}
+    assert len(orders) == tasks
+    one, other = known.outcome_table(), secret.outcome_table()
+    assert sorted(other.numbers) == list(range(100)) and known.outcome_table().digest != other.digest
+    assert other.score(3, 80, (), "label") == one.score(3, int(other.numbers[80]), (), "label")
+    assert secret.world_spec().document == {**known.world_spec().document, "arrangement": 5}
 
 
 def test_rows_are_what_was_played_in_the_secret_worlds_with_the_claim_beside(
@@ -100,7 +134,7 @@ def test_rows_are_what_was_played_in_the_secret_worlds_with_the_claim_beside(
 def test_before_the_end_nothing_tells_of_a_task_a_seed_or_an_episode(entries: Path, spring: Path, tmp_path: Path) -> None:
     board([entries], spring, tmp_path / "board")
     published = "".join(path.read_text() for path in (tmp_path / "board").rglob("*") if path.is_file())
-    config = read_epoch(spring).secret_run((spring / SECRET).read_text().strip(), {"numbers": ("greedy",)}, None)
+    config = read_epoch(spring).secret_run((spring / SECRET).read_text().strip(), {"numbers": ("greedy",)})
     kept = "".join(path.read_text() for path in (spring / "records").rglob("*.jsonl"))
     tasks = {json.loads(line)["task"] for line in kept.splitlines() if '"regret"' in line}
     assert tasks and not any(f'"{task}"' in published for task in tasks)
@@ -395,7 +429,7 @@ def test_own_code_is_played_in_the_sandbox_and_what_is_left_after_its_minutes_fa
 def test_a_process_that_breaks_the_judges_own_code_has_failed_in_that_episode(
     spring: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = read_epoch(spring).secret_run("s" * 64, {"numbers": ("own.py:Mine",)}, None)
+    config = read_epoch(spring).secret_run("s" * 64, {"numbers": ("own.py:Mine",)})
     (tmp_path / "own.py").write_text(OWN)
     play_many = playing.play_many
 

@@ -49,7 +49,8 @@ def test_generated_worlds_have_others_of_their_kind_and_recorded_ones_have_none(
     another = samples.another({}, 7)
     assert another is not None and another.document == {**samples.document, "seed": 7}
     assert samples.another({"data": "folder"}, 7) is None
-    assert class_of("costgym/OpenCATPChat-v0").world_class({}).another({}, 7) is None
+    plans = class_of("costgym/OpenCATPChat-v0").world_class({}).another({}, 7)
+    assert plans is not None and plans.document == {"arrangement": 7}
 
 
 def test_what_is_sent_of_an_outcome_table_is_its_train_split() -> None:

@@ -8,7 +8,6 @@ import hashlib
 import json
 import os
 import secrets
-import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -18,27 +17,24 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from costgym.envs.base import WORLD, base_env
-from costgym.envs.registration import class_of
+from costgym.envs.base import base_env
+from costgym.envs.world_spec import WORLD
 from costgym.experiments.board.conditions import Condition, condition_key
 from costgym.experiments.board.epochs.identities import Identity, public_key, read_identities, same_name
 from costgym.experiments.board.epochs.options import EpochOptions
 from costgym.experiments.board.run_config import RunConfig, TrackConfig, entry_of, make_run_config
 from costgym.experiments.board.run_options import RunOptions
-from costgym.experiments.board.suites import ALL_VIEWS
 from costgym.experiments.board.tracks import TRACKS, track_of
 from costgym.experiments.play.results import EpisodeResult
 from costgym.simulators.errors import ConfigError, CostGymError, DataError, check_known
 from costgym.simulators.files import decode_json, json_text, make_folder, read_text, write_atomically
 
 PUBLIC, SECRET, RECORDS = "epoch.json", "epoch.secret", "records"
-OUTCOMES = "outcomes.npz"  # the secret outcome table of plans, where an epoch has that track
-PLANS = "plans"  # the track whose samples ship with the package; an epoch needs others
 MAX_BYTES = 8 * 2**20  # of an `epoch.json`
 REFERENCES: Mapping[str, tuple[str, ...]] = {
     "numbers": ("cheapest", "greedy", "oracle-informed"),
     "writes": ("retry", "check-then-retry"),
-    PLANS: ("few-shot", "greedy", "oracle-informed"),
+    "plans": ("few-shot", "greedy", "oracle-informed"),
     "decisions": ("deer-rule", "deer"),
     "sessions": ("bayes-index", "informed-paced"),
     "text": ("react", "plan-act", "dfsdt+ecoact"),
@@ -57,7 +53,6 @@ class Epoch(BaseModel):
     tasks: int = Field(ge=1)  # of every row in every world, at most; a world may have fewer
     worlds: int = Field(ge=1, le=100)  # secret worlds that every row is played in, where worlds are generated
     secret_sha256: str = Field(pattern="^[0-9a-f]{64}$")
-    outcomes: str | None = None  # digest of the secret outcome table of plans
     run: RunConfig  # what entrants play in public, with the references as agents and the number of episodes of a secret world
     judge: str = ""  # public key that verdicts are signed with; "" where they are not signed
     identities: tuple[Identity, ...] = ()  # who may enter; without any, whoever hands in is known by name alone
@@ -77,11 +72,10 @@ class Epoch(BaseModel):
         """The references by their track."""
         return {track.name: track.agents for track in self.run.tracks}
 
-    def secret_run(self, secret: str, agents: Mapping[str, Sequence[str]], table: Path | None) -> RunConfig:
-        """The configuration that some agents play, by their tracks; all else is the epoch's own. `table` is the secret outcome
-        table of plans."""
+    def secret_run(self, secret: str, agents: Mapping[str, Sequence[str]]) -> RunConfig:
+        """The configuration that some agents play, by their tracks; all else is the epoch's own."""
         tracks_of_agents = (track.model_copy(update={"agents": tuple(agents.get(track.name, ()))}) for track in self.run.tracks)
-        tracks = tuple(_secret_track(track, secret, self.worlds, table) for track in tracks_of_agents if track.agents)
+        tracks = tuple(_secret_track(track, secret, self.worlds) for track in tracks_of_agents if track.agents)
         return self.run.model_copy(update={"tracks": tracks, "seed": seed_of(secret)})
 
 
@@ -98,7 +92,7 @@ def create(folder: Path, options: RunOptions, keys: Path | None = None, terms: E
         UnknownName: the suite has no such track.
     """
     terms = terms or EpochOptions()
-    tracks, worlds, table = terms.tracks, terms.worlds, terms.table
+    tracks, worlds = terms.tracks, terms.worlds
     begin = terms.begin or today()
     end = terms.end or begin
     if end < begin:
@@ -112,10 +106,9 @@ def create(folder: Path, options: RunOptions, keys: Path | None = None, terms: E
     for track in public.tracks:
         if tracks is not None and track.name not in tracks:
             continue
-        if _secret_track(track, secret, worlds, table).digest == track.digest:
+        if _secret_track(track, secret, worlds).digest == track.digest:
             if tracks is not None:
-                remedy = "give --table" if track.name == PLANS else "choose other --tracks"
-                raise ConfigError("--tracks", f"{track.name} has no worlds but the public ones; {remedy}")
+                raise ConfigError("--tracks", f"{track.name} has no worlds but the public ones; choose other --tracks")
             continue
         agents = track.agents if options.agents is not None else tuple(_references(track.name))
         chosen.append(_with_episodes(track.model_copy(update={"agents": agents}), terms.tasks))
@@ -129,7 +122,6 @@ def create(folder: Path, options: RunOptions, keys: Path | None = None, terms: E
             "tasks": terms.tasks,
             "worlds": worlds,
             "secret_sha256": hashlib.sha256(secret.encode()).hexdigest(),
-            "outcomes": None if table is None else _table_digest(table),
             "run": public.model_copy(update={"tracks": tuple(chosen), "weights": {}}),
             "judge": "" if terms.judge is None else public_key(terms.judge),
             "identities": () if keys is None else read_identities(keys),
@@ -139,8 +131,6 @@ def create(folder: Path, options: RunOptions, keys: Path | None = None, terms: E
     folder.chmod(0o700)
     with os.fdopen(os.open(folder / SECRET, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as store:
         store.write(f"{secret}\n")
-    if table is not None:
-        shutil.copyfile(table, folder / OUTCOMES)
     write_atomically(folder / PUBLIC, epoch.to_json())
     return epoch
 
@@ -193,16 +183,6 @@ def read_secret(folder: Path, epoch: Epoch) -> str:
     return secret
 
 
-def table_in(folder: Path, epoch: Epoch) -> Path | None:
-    """The secret outcome table of an epoch's folder; raises DataError where it is not the one that was announced."""
-    if epoch.outcomes is None:
-        return None
-    path = folder / OUTCOMES
-    if _table_digest(path) != epoch.outcomes:
-        raise DataError(path, f"is not the outcome table {epoch.outcomes}")
-    return path
-
-
 def today() -> date:
     """The day in UTC."""
     return datetime.now(UTC).date()
@@ -222,12 +202,6 @@ def _bits(purpose: str, secret: str) -> int:
     return int.from_bytes(hashlib.sha256(f"{purpose} {secret}".encode()).digest()[:8], "big") >> 4
 
 
-def _table_digest(table: Path) -> str:
-    from costgym.simulators.opencatp.scoring.table import OutcomeTable
-
-    return OutcomeTable.load(table).digest
-
-
 def _references(track: str) -> Iterator[str]:
     for name in REFERENCES[track]:
         with suppress(CostGymError):
@@ -238,10 +212,8 @@ def _references(track: str) -> Iterator[str]:
 # -- secret worlds ---------------------------------------------------------------------------------------------------------
 
 
-def _secret_track(track: TrackConfig, secret: str, worlds: int, table: Path | None) -> TrackConfig:
+def _secret_track(track: TrackConfig, secret: str, worlds: int) -> TrackConfig:
     """A track in worlds of the same kind that nobody knows; the track itself where there are none."""
-    if track.name == PLANS:
-        return track if table is None else _on_table(track, table)
     settings = {name: value for chosen in track.settings.values() for name, value in chosen.items()}
     world = track.world.another(settings, world_seed_of(secret))
     if world is None:
@@ -253,14 +225,6 @@ def _secret_track(track: TrackConfig, secret: str, worlds: int, table: Path | No
     )
     conditions = varied if worlds > 1 else track.conditions
     return track.model_copy(update={"scenario": dict(world.document), "digest": world.digest, "conditions": conditions})
-
-
-def _on_table(track: TrackConfig, table: Path) -> TrackConfig:
-    """A track of plans on another outcome table."""
-    scenario = {**track.scenario, "outcomes": _table_digest(table)}
-    settings = {**track.settings, ALL_VIEWS: {**track.settings.get(ALL_VIEWS, {}), "outcomes": str(table)}}
-    digest = class_of(track.env).world_class(scenario).digest
-    return track.model_copy(update={"scenario": scenario, "settings": settings, "digest": digest})
 
 
 def _with_episodes(track: TrackConfig, tasks: int) -> TrackConfig:

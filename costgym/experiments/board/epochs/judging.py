@@ -17,14 +17,12 @@ from costgym.agents.registry import is_trained
 from costgym.experiments.board.board import PageMaker
 from costgym.experiments.board.epochs.chain import CHAIN, REFERENCES, Chain, Verdict
 from costgym.experiments.board.epochs.epoch import (
-    OUTCOMES,
     PUBLIC,
     RECORDS,
     SECRET,
     Epoch,
     read_epoch,
     read_secret,
-    table_in,
     today,
 )
 from costgym.experiments.board.epochs.identities import ENTRY as FOR_AN_ENTRY
@@ -107,7 +105,7 @@ def judge(
         for locked in (folder, board):
             locks.enter_context(sole_writer(locked))
         finish_change(board)
-        player = Player(epoch, read_secret(folder, epoch), table_in(folder, epoch), engine or Local(), choose(sandbox), minutes)
+        player = Player(epoch, read_secret(folder, epoch), engine or Local(), choose(sandbox), minutes)
         court = Court(player, folder, board, Chain(board, epoch, key), pages, say)
         court.open()
         verdicts, published = [], time.monotonic()
@@ -303,15 +301,13 @@ def reveal(folder: Path, board: Path, pages: PageMaker | None = None, engine: En
     with sole_writer(folder), sole_writer(board):
         finish_change(board)
         chain = Chain(board, epoch)
-        player = Player(epoch, read_secret(folder, epoch), table_in(folder, epoch), engine or Local())
+        player = Player(epoch, read_secret(folder, epoch), engine or Local())
         by_episode = episodes_of(player, chain.verdicts, folder / RECORDS)
         with change_together(board) as draft:
             for verdict in chain.verdicts:
                 if verdict.accepted:
                     shutil.copytree(folder / RECORDS / verdict.entry, draft / RECORDS / verdict.entry)
             shutil.copyfile(folder / SECRET, draft / SECRET)
-            if epoch.outcomes is not None:
-                shutil.copyfile(folder / OUTCOMES, draft / OUTCOMES)
             (draft / PUBLIC).write_text(epoch.to_json(), encoding="utf-8")
             _write_board(draft, board_document(epoch, chain.verdicts, by_episode), pages)
     return epoch

@@ -32,5 +32,4 @@ class EpochOptions(Settings):
     tracks: Annotated[tuple[str, ...] | None, option("By default all of the suite that have secret worlds.", "A,B,...")] = None
     tasks: Annotated[Count, option("Tasks of every row in each world.")] = TASKS
     worlds: Annotated[Count, option("Secret worlds of every row, where worlds are generated.")] = WORLDS
-    table: Annotated[Path | None, option("Plans: an outcome table of `opencatp build-table` that nobody has.", "FILE")] = None
     judge: Annotated[Path | None, option("Sign verdicts: your ssh key, whose public part is published.", "FILE")] = None

@@ -43,21 +43,19 @@ class Player(NamedTuple):
     """What entries of an epoch are played and replayed with.
 
     Attributes:
-        table: the secret outcome table of plans.
         sandbox: of own code, as `sandbox.choose` returns it.
         minutes: after which what is left of an entry counts as failed.
     """
 
     epoch: Epoch
     secret: str
-    table: Path | None
     engine: Engine = Local()
     sandbox: str = "none"
     minutes: float = 120.0
 
     def config(self, agents: Mapping[str, Sequence[str]]) -> RunConfig:
         """The configuration of some agents, by their track."""
-        return self.epoch.secret_run(self.secret, agents, self.table)
+        return self.epoch.secret_run(self.secret, agents)
 
     def play(self, config: RunConfig, record: Path, code: Path | None = None) -> None:
         """Play all rows into a folder. Raises InfrastructureError if the judge's own model is down, DataError if an agent
@@ -80,10 +78,7 @@ class Player(NamedTuple):
 
     def derive(self, config: RunConfig, record: Path, informed: Informed | None = None) -> "Derived":
         """The rows that follow from the actions in a record, and what is wrong with it."""
-        table = None if self.table is None else str(self.table)
-        files = [
-            RecordedRow(trajectory_path(row), row, None, None if row.track.data is None else table) for row in config.rows()
-        ]
+        files = [RecordedRow(trajectory_path(row), row) for row in config.rows()]
         played, problems = replay_rows(record, config, files, None, self.engine)
         results = [one.result for one in played]
         problems += compare_lines(record / EPISODES, results)
@@ -96,7 +91,7 @@ class Player(NamedTuple):
             key: total(one.signs for one in group)
             for key, group in by_row(one._replace(result=result) for one, result in zip(played, whole, strict=True)).items()
         }
-        beside = _informed(config, known, table)
+        beside = _informed(config, known)
         rows = []
         derived = rows_of(run, whole)
         for row, key in zip(derived, row_keys(run, derived), strict=True):
@@ -124,7 +119,7 @@ def _key(track: str, result: EpisodeResult) -> str:
     return condition_key(result.budget, result.settings, track)
 
 
-def _informed(config: RunConfig, known: Informed, data: str | None) -> dict[str, dict[int, EpisodeResult]]:
+def _informed(config: RunConfig, known: Informed) -> dict[str, dict[int, EpisodeResult]]:
     """The informed policy's episodes by their condition, with the worlds of each taken as one."""
     by_condition: dict[str, dict[int, EpisodeResult]] = {}
     before: dict[str, int] = {}
@@ -133,7 +128,7 @@ def _informed(config: RunConfig, known: Informed, data: str | None) -> dict[str,
             key = condition_key(condition.budget, without_world(condition.settings), track.name)
             start = before.get(key, 0)
             before[key] = start + condition.episodes
-            played = play_informed(track, condition, config.seed, data, known)
+            played = play_informed(track, condition, config.seed, None, known)
             by_condition.setdefault(key, {}).update({start + index: result for index, result in played.items()})
     return by_condition
 

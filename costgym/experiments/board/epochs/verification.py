@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from costgym.experiments.board.epochs.chain import CHAIN, read_chain
-from costgym.experiments.board.epochs.epoch import OUTCOMES, PUBLIC, RECORDS, SECRET, read_epoch, read_secret, table_in
+from costgym.experiments.board.epochs.epoch import PUBLIC, RECORDS, SECRET, read_epoch, read_secret
 from costgym.experiments.board.epochs.judging import episodes_of
 from costgym.experiments.board.epochs.playing import Player
 from costgym.experiments.board.epochs.ranking import board_document
@@ -31,7 +31,7 @@ def verify_epoch(board: Path, engine: Engine | None = None) -> Verdict:
             later = f"{SECRET}: is not published before {epoch.end} is over; until then no episode can be replayed"
             return Verdict(board, 0, (*problems, *(() if problems else (later,))))
         try:
-            player = Player(epoch, read_secret(copy, epoch), table_in(copy, epoch), engine or Local())
+            player = Player(epoch, read_secret(copy, epoch), engine or Local())
             whole = episodes_of(player, verdicts, copy / RECORDS)
         except CostGymError as error:
             return Verdict(board, 0, (str(error).replace(str(copy), str(board)),))
@@ -42,4 +42,4 @@ def verify_epoch(board: Path, engine: Engine | None = None) -> Verdict:
 
 
 def _files(document: dict[str, object], more: Iterable[str]) -> set[str]:
-    return {PUBLIC, SECRET, OUTCOMES, CHAIN, "leaderboard.json", "leaderboard.csv", *track_files(document).values(), *more}
+    return {PUBLIC, SECRET, CHAIN, "leaderboard.json", "leaderboard.csv", *track_files(document).values(), *more}

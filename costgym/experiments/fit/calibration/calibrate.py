@@ -115,7 +115,7 @@ def calibrate(
         "calls": len(calls),
         "hours": None if hours is None else {"from": hours[0], "to": hours[1], "share": len(calls) / logged_calls},
         "own_tasks": tasks is not None,
-        "records": read.report(),
+        "records": dict(read.records),
         "left_out": {tool: len(found) for tool, found in sorted(by_tool.items()) if tool not in kept},
         "failures": document["failures"],
         "outages": None if whole.outages is None else asdict(whole.outages),

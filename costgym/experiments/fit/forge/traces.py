@@ -82,7 +82,7 @@ def forge_traces(
     scenario.build()
     report = {**found.report, "own_tasks": True, "warnings": [*notes, *found.report["warnings"]]}
     made = replace(found, scenario=scenario, document=document, report=report)
-    return made, {"tasks": len(tasks), "left_out": dict(left_out), "replaced": replaced, "records": read.report()}
+    return made, {"tasks": len(tasks), "left_out": dict(left_out), "replaced": replaced, "records": dict(read.records)}
 
 
 def _hidden(log: Log, hidden: Anonymiser) -> Log:

@@ -24,18 +24,15 @@ from costgym.experiments.play.call_logs.conversations import (
 )
 from costgym.experiments.play.call_logs.dialects import Draft, dialect_of, distinct, draft_of
 from costgym.experiments.play.call_logs.expressions import Expression, number, parse_fields
-from costgym.experiments.play.call_logs.records import Record, first, read_records
-from costgym.experiments.play.call_logs.spans import spans_of
+from costgym.experiments.play.call_logs.records import Record, first
+from costgym.experiments.play.call_logs.selection import SHOWN, Selection, records_of
 from costgym.experiments.play.call_logs.statuses import LABELS, status_of
 from costgym.experiments.play.call_logs.trees import read_trees
-from costgym.simulators.errors import DataError, require
+from costgym.simulators.errors import DataError
 from costgym.simulators.status import Status
 
 CALL_LOG = "costgym.calls/1"  # what a run's first record in a log of `experiments.serve.proxy` says
-AGENTPILE = "agentpile:"  # begins the name of a data set or file that the library agentpile reads
 BETWEEN_RUNS_S = 86_400.0  # time between two runs of a log, longer than any window of a rate limit
-BAD_SHARE = 0.1  # largest share of records that may be unreadable
-SHOWN = 5  # unreadable records that a report names, and fields of a record that a message names
 OWN = ("tool", "started", "latency_s", "status")  # what a record of our own format must have
 _ASKED = (
     "attributes.gen_ai.input.messages", "attributes.gen_ai.prompt.0.content", "attributes.input.value",
@@ -80,23 +77,15 @@ class Log:
         calls: Its calls of tools, in the order in which they began.
         queries: What the user of an episode asked first, by episode, where the log says so.
         answers: What the agent of an episode answered last, likewise.
-        left_out: Records that are no calls, by reason.
-        unreadable: How many records could not be read.
-        problems: The first of them, with location and reason.
+        records: What was left out, and what could not be read (see `Selection.report`).
         trees: The log is a folder of answer trees, which have statuses only.
     """
 
     calls: Sequence[LoggedCall]
     queries: Mapping[str, str] = field(default_factory=dict)
     answers: Mapping[str, str] = field(default_factory=dict)
-    left_out: Mapping[str, int] = field(default_factory=dict)
-    unreadable: int = 0
-    problems: Sequence[str] = ()
+    records: Mapping[str, Any] = field(default_factory=lambda: Selection(Path()).report())
     trees: bool = False
-
-    def report(self) -> dict[str, Any]:
-        """What was left out and what could not be read, as plain data."""
-        return {"left_out": dict(self.left_out), "unreadable": self.unreadable, "problems": list(self.problems)}
 
 
 def read_log(path: Path, fields: Mapping[str, str] | None = None, where: Mapping[str, str] | None = None) -> Log:
@@ -119,56 +108,35 @@ def read_log(path: Path, fields: Mapping[str, str] | None = None, where: Mapping
             raise DataError(path, "holds no answer trees with calls; expected StableToolBench's answer/**/*.json")
         return Log(calls, trees=True)
     reader = _Reader(path, expressions, where or {})
-    name = str(path).removeprefix(AGENTPILE)
-    reader.read(read_records(path) if name == str(path) else _agentpile(name))
+    reader.read(records_of(path))
     return reader.log()
-
-
-def _agentpile(name: str) -> list[Record]:
-    """The trajectories of one of agentpile's data sets, or of a file that it recognises."""
-    library = require("agentpile", "logs")
-    try:
-        return [Record(f"trajectory {number}", run.record) for number, run in enumerate(library.load(name), 1)]
-    except (library.AgentpileError, OSError, ValueError) as error:
-        raise DataError(f"{AGENTPILE}{name}", f"cannot be read: {error}") from error
 
 
 class _Reader:
     """Reads the records of one file."""
 
     def __init__(self, path: Path, expressions: Mapping[str, Expression], where: Mapping[str, str]) -> None:
-        self._path, self._expressions, self._where = path, expressions, where
+        self._path, self._expressions, self._selection = path, expressions, Selection(path, where)
         self._drafts: list[Draft] = []
         self._parents: dict[str, Any] = {}
         self._asked: dict[str, tuple[float, str]] = {}
         self._answered: dict[str, str] = {}
         self._dialects: Counter[str] = Counter()
-        self._left_out: Counter[str] = Counter()
-        self._problems: list[tuple[str, str]] = []
-        self._seen: Counter[str] = Counter()  # values of the fields that `where` names
-        self._records = 0
+        self._left_out, self._problems = self._selection.left_out, self._selection.problems
 
     def read(self, records: Sequence[Record]) -> None:
         if any(isinstance(record.value, dict) and record.value.get("format") == CALL_LOG for record in records[:50]):
-            self._records += len(records)
+            self._selection.records += len(records)
             return self._read_runs(records)
-        for record in grouped(records):
-            spans = spans_of(record.value) if isinstance(record.value, dict) else None
-            for value in [record.value] if spans is None else spans:
-                self._records += 1
-                self._read(record._replace(value=value))
+        for record in self._selection.chosen(grouped(records)):
+            self._read(record)
         return None
 
     def _read(self, record: Record) -> None:
-        if record.problem:
-            self._problems.append((record.location, record.problem))
-            return
         value, messages = record.value, conversation_of(record.value)
         dialect = dialect_of(value) if isinstance(value, dict) else None
         if messages is None and not isinstance(value, dict):
             self._problems.append((record.location, f"expected a JSON object, got {type(value).__name__}"))
-        elif self._where and not self._is_chosen(value):
-            self._left_out["records that --where leaves out"] += 1
         elif "tool" in self._expressions or (dialect is None and messages is None) or _is_own(value):
             self._read_own(value, record)
         elif dialect is not None:
@@ -203,18 +171,6 @@ class _Reader:
         if isinstance(fields.get("status"), bool):
             fields["status"] = "ok" if fields["status"] else "error"
         return fields
-
-    def _is_chosen(self, record: Any) -> bool:
-        for name, wanted in self._where.items():
-            plain = name.rstrip("!")
-            paths = (plain, f"attributes.{plain}", f"resource.attributes.{plain}", f"resource.{plain}", f"metadata.{plain}")
-            value = first(record, paths) if isinstance(record, dict) else None
-            text = str(value).lower() if isinstance(value, bool) else str(value)
-            if len(self._seen) < 100:
-                self._seen[f"{plain}={text:.40}" if value is not None else f"no {plain}"] += 1
-            if (text == wanted) == name.endswith("!"):
-                return False
-        return True
 
     def _note(self, record: Mapping[str, Any]) -> None:
         """Note the parent of a span, and what a user asked."""
@@ -265,11 +221,7 @@ class _Reader:
                 calls.append(_call(draft))
             except ValueError as error:
                 self._problems.append((draft.location, str(error)))
-        count = len(self._problems)
-        if count > BAD_SHARE * max(self._records, len(drafts)) or (count and not calls):
-            location, problem = self._problems[0]
-            share = f" ({count} of {self._records} records cannot be read)" if count > 1 else ""
-            raise DataError(self._path, problem + share, location)
+        self._selection.check(len(calls))
         if not calls:
             raise DataError(self._path, self._nothing())
         timed = any(call.latency_s is not None for call in calls)
@@ -281,17 +233,13 @@ class _Reader:
             sorted(calls, key=lambda call: call.started_s),
             {episode: text for episode, (_, text) in self._asked.items() if episode in episodes},
             {episode: text for episode, text in self._answered.items() if episode in episodes},
-            {reason: count for reason, count in self._left_out.items() if count},
-            count,
-            [f"{location}: {problem}" for location, problem in self._problems[:SHOWN]],
+            self._selection.report(),
         )
 
     def _nothing(self) -> str:
         """Why a log has no calls."""
-        if not self._records:
+        if not self._selection.records:
             return "is empty; expected one JSON object a line: tool, started, latency_s, status, price"
-        if self._where and set(self._left_out) == {"records that --where leaves out"}:
-            return f"--where leaves out all records; they have {', '.join(value for value, _ in self._seen.most_common(SHOWN))}"
         if self._dialects:
             name = self._dialects.most_common(1)[0][0]
             reasons = "; ".join(f"{count} {reason}" for reason, count in self._left_out.items() if count)

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from costgym.agents.models.usage import read_server_usage
 from costgym.experiments.play.call_logs.dialects import moment
-from costgym.experiments.play.call_logs.records import Record, at, first, read_records
-from costgym.experiments.play.call_logs.spans import spans_of
+from costgym.experiments.play.call_logs.records import Record, at, first
+from costgym.experiments.play.call_logs.selection import Selection, records_of
 from costgym.simulators.calls import Usage
 from costgym.simulators.errors import DataError
 
@@ -79,16 +79,23 @@ class ModelCall(NamedTuple):
     at_s: float | None
 
 
-def read_model_calls(path: Path) -> list[ModelCall]:
-    """Read the model calls of a log in their order; raises DataError, which says what was looked for, where it has none."""
+class ModelLog(NamedTuple):
+    """The model calls of a log in their order, and what was left out (see `Selection.report`)."""
+
+    calls: list[ModelCall]
+    records: Mapping[str, Any]
+
+
+def read_model_calls(path: Path, where: Mapping[str, str] | None = None) -> ModelLog:
+    """Read the model calls of a log, which `read_log` takes as well; arguments are as there. Raises DataError, which says what
+    was looked for, where it has none."""
     calls: list[ModelCall] = []
     last: dict[str, int] = {}  # index of the call of each message that is written in parts
-    records = read_records(path)
-    for record in records:
-        for value, trace in _values(record):
-            call = _call(value, trace)
-            if call is None:
-                continue
+    selection = Selection(path, where)
+    for record in selection.chosen(records_of(path)):
+        found = [(value, call) for value, trace in _values(record) if (call := _call(value, trace)) is not None]
+        selection.left_out["records without tokens of a model"] += not found
+        for value, call in found:
             message = first(value, _MESSAGE)
             if isinstance(message, str):
                 if message in last:
@@ -96,24 +103,22 @@ def read_model_calls(path: Path) -> list[ModelCall]:
                     continue
                 last[message] = len(calls)
             calls.append(call)
+    selection.check(len(calls))
     if not calls:
         raise DataError(
             path,
-            f"none of its {len(records)} records has tokens of a model; looked for gen_ai.usage.*, llm.token_count.*, "
+            f"none of its {selection.records} records has tokens of a model; looked for gen_ai.usage.*, llm.token_count.*, "
             "ai.usage.*, usageDetails, usage, prompt_tokens and metrics",
         )
-    return calls
+    return ModelLog(calls, selection.report())
 
 
 def _values(record: Record) -> Iterator[tuple[Mapping[str, Any], str | None]]:
-    """A record, its spans or its steps, each with the trace that the whole is, where the record is one."""
+    """A record or its steps, each with the trace that the whole is, where the record is one."""
     value = record.value
     if not isinstance(value, Mapping):
         return
-    spans = spans_of(value)
-    if spans is not None:
-        yield from ((span, None) for span in spans)
-    elif isinstance(value.get("steps"), list):
+    if isinstance(value.get("steps"), list):
         session, model = str(first(value, _TRACE) or record.location), first(value, _MODEL)
         for step in value["steps"]:
             if isinstance(step, Mapping):

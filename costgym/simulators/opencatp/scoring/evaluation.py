@@ -98,10 +98,10 @@ class _Known(NamedTuple):
     costs: dict[int, tuple[float, float]]  # its price and time by size level, as far as asked for
 
 
-@lru_cache(maxsize=4)
-def shipped_outcomes(path: str | None = None) -> OutcomeTable:
-    """The outcome table, read once; the shipped one where no path is given."""
-    return OutcomeTable.load(path)
+@lru_cache(maxsize=16)
+def shipped_outcomes(path: str | None = None, arrangement: int = 0) -> OutcomeTable:
+    """The outcome table, read once; the shipped one where no path is given. See `OutcomeTable.arranged`."""
+    return shipped_outcomes(path).arranged(arrangement) if arrangement else OutcomeTable.load(path)
 
 
 def sample_level(task: OpenCATPTask, sample: int) -> int:

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from costgym.simulators.draws import stable_generator
 from costgym.simulators.errors import DataError, UnknownName, check_known
 from costgym.simulators.files import load_arrays
 from costgym.simulators.opencatp.backends.base import READERS, RESTORERS, TEXT_TOOLS
@@ -58,6 +59,7 @@ class OutcomeTable:
     Attributes:
         scores: (7, 15, 100, 65) float32 by output (`OUTPUTS`), degradation, sample and chain (`CHAINS`). A German text is its
             reader's after machine translation, scored against the German truth; an English one is its reader's alone.
+        numbers: (samples,) the scene of each sample; other than 0, 1, 2, ... where the table was `arranged`.
         meta: Origin of the table: `version`, `seed`, `weights` (hash), `backend`.
     """
 
@@ -78,6 +80,7 @@ class OutcomeTable:
         scores = np.concatenate([arrays["image"][None].astype(np.float32), arrays["text"].astype(np.float32)])
         self.scores: NDArray[np.float32] = (scores / SCALE).astype(np.float32)
         self.samples = self.scores.shape[2]
+        self.numbers = np.arange(self.samples)
         self._reader, self._tool, self._wanted = arrays["reader"], arrays["tool"], arrays["wanted"]
         self._idf: dict[str, float] = self.meta["idf"]
         self._rarest = max(self._idf.values(), default=1.0)
@@ -105,11 +108,19 @@ class OutcomeTable:
 
     def head(self, samples: int) -> "OutcomeTable":
         """The table of the first samples alone."""
+        return self._with(np.arange(samples))
+
+    def arranged(self, seed: int) -> "OutcomeTable":
+        """The table with its samples in an order that a seed draws; the same table for 0."""
+        return self._with(stable_generator(seed, "arrangement").permutation(self.samples)) if seed else self
+
+    def _with(self, samples: NDArray[np.int64]) -> "OutcomeTable":
         part = copy(self)
         part.__dict__.pop("digest", None)
-        part.samples, part._pairs = samples, {}
-        part.scores, part._reader = self.scores[:, :, :samples].copy(), self._reader[:, :, :samples].copy()
-        part._wanted = self._wanted[:, :samples].copy()
+        part.samples, part._pairs = len(samples), {}
+        part.numbers = self.numbers[samples]
+        part.scores, part._reader = self.scores[:, :, samples], self._reader[:, :, samples]
+        part._wanted = self._wanted[:, samples]
         return part
 
     def score(self, degradation: int | str, sample: int, chain: Sequence[str], output: str) -> float:

@@ -182,10 +182,10 @@ def test_what_a_user_asked_is_found_in_what_programs_keep(kept: Any) -> None:
 def test_records_are_chosen_by_fields_and_what_is_left_out_is_counted(tmp_path: Path) -> None:
     document = otlp(span(1, attributes=TOOL), span(2, name="chat m", attributes=attributes(gen_ai__operation__name="chat")))
     log = log_of(tmp_path, document, where={"service.name": "shop"})
-    assert log.report() == {
+    assert log.records == {
         "left_out": {"models, agents and other steps that are no calls of tools": 1}, "unreadable": 0, "problems": []
     }  # fmt: skip
-    assert log_of(tmp_path, document, where={"gen_ai.operation.name!": "chat"}).left_out == {
+    assert log_of(tmp_path, document, where={"gen_ai.operation.name!": "chat"}).records["left_out"] == {
         "records that --where leaves out": 1
     }
     with pytest.raises(DataError, match=r"--where leaves out all records; they have service.name=shop"):
@@ -197,7 +197,7 @@ def test_an_expression_names_calls_that_a_program_does_not(tmp_path: Path) -> No
     times = {"started": "start_time", "latency_s": "latency_s", "status": "'ok'", "tool": "attributes.function"}
     log = log_of(tmp_path, document, fields=times)
     assert [call.tool for call in log.calls] == ["find"]
-    assert log.left_out == {"records for which --map tool gives no name": 1}
+    assert log.records["left_out"] == {"records for which --map tool gives no name": 1}
 
 
 def test_a_line_that_cannot_be_read_is_skipped_and_counted_up_to_a_tenth(tmp_path: Path) -> None:
@@ -205,8 +205,8 @@ def test_a_line_that_cannot_be_read_is_skipped_and_counted_up_to_a_tenth(tmp_pat
     path = tmp_path / "log.jsonl"
     path.write_text(line * 18 + '{"tool": 3, "started": 1, "latency_s": 1, "status": "ok"}\n' + line[:20])
     log = read_log(path)
-    assert (len(log.calls), log.unreadable) == (18, 2)
-    assert log.problems[1] == "line 19: tool: expected a name, got 3"
+    assert (len(log.calls), log.records["unreadable"]) == (18, 2)
+    assert log.records["problems"][1] == "line 19: tool: expected a name, got 3"
     path.write_text(line * 8 + '{"fn": "a"}\n')
     with pytest.raises(
         DataError, match="line 9: the field 'tool' is missing; the record has fn; --map tool=EXPRESSION says where"

@@ -44,14 +44,14 @@ WHOLE = ModelCall("t", "m", Usage(100, 9, 60, cache_write_tokens=30), 5.0)
 def test_dialects_agree_on_the_classes_of_tokens(tmp_path: Path, record: dict[str, Any]) -> None:
     log = tmp_path / "log.jsonl"
     log.write_text(json.dumps(record) + "\n")
-    assert read_model_calls(log) == [WHOLE]
+    assert read_model_calls(log).calls == [WHOLE]
 
 
 def test_a_message_that_is_written_in_parts_is_counted_once(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     parts = [{**CLAUDE_CODE, "message": {**CLAUDE_CODE["message"], "usage": {**ANTHROPIC, "output_tokens": n}}} for n in (1, 9)]
     log.write_text("\n".join(map(json.dumps, parts)))
-    assert read_model_calls(log) == [WHOLE]
+    assert read_model_calls(log).calls == [WHOLE]
 
 
 def test_the_steps_of_an_atif_trajectory_are_its_calls(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_the_steps_of_an_atif_trajectory_are_its_calls(tmp_path: Path) -> None:
     log = tmp_path / "log.json"
     steps = [{"source": "user"}, {"source": "agent", "timestamp": 5, "metrics": metrics}]
     log.write_text(json.dumps({"schema_version": "ATIF-v1.7", "session_id": "t", "agent": {"model_name": "m"}, "steps": steps}))
-    assert read_model_calls(log) == [ModelCall("t", "m", Usage(100, 9, 60), 5.0)]
+    assert read_model_calls(log).calls == [ModelCall("t", "m", Usage(100, 9, 60), 5.0)]
 
 
 def test_a_log_without_tokens_and_a_model_in_no_table_are_one_sentence(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_a_pause_longer_than_the_time_to_live_costs_the_prefix(tmp_path: Path) -
 
 def test_real_sessions_are_rescheduled_close_to_what_their_provider_cached() -> None:
     path = shared("data/tracelab/round_trace.jsonl")
-    calls = read_model_calls(path)
+    calls = read_model_calls(path).calls
     claude = [call for call in calls if call.model == "claude-opus-4-8"]
     reported = sum(call.usage.cached_tokens for call in claude[1:]) / sum(call.usage.input_tokens for call in claude[1:])
     before = [call.usage.input_tokens for call in claude[:-1]]
@@ -100,3 +100,17 @@ def test_real_sessions_are_rescheduled_close_to_what_their_provider_cached() -> 
     assert len(calls) == 19 and predicted == pytest.approx(reported, abs=0.01)
     (row,) = trace_costs([path])
     assert row["tasks"] == 2 and row["usd"] == pytest.approx(0.669, abs=0.001)
+
+
+def test_a_log_of_models_is_chosen_from_and_skips_what_cannot_be_read(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    spans = [{**OTEL, "resource": {"service.name": "shop" if n % 2 else "other"}, "n": n} for n in range(20)]
+    log.write_text("\n".join([*map(json.dumps, spans), json.dumps({"name": "tool"}), "{cut"]))
+    found = read_model_calls(log, {"service.name": "shop"})
+    assert (len(found.calls), found.records["unreadable"], found.records["problems"][0][:8]) == (10, 1, "line 22:")
+    assert found.records["left_out"] == {"records that --where leaves out": 11}
+    with pytest.raises(DataError, match=r"--where leaves out all records; they have service\.name=other"):
+        read_model_calls(log, {"service.name": "elsewhere"})
+    log.write_text("\n".join([json.dumps(OTEL), "{cut", "{cut"]))
+    with pytest.raises(DataError, match="2 of 3 records cannot be read"):
+        read_model_calls(log)
