@@ -50,18 +50,22 @@ __all__ = [
 _ENVS = {
     "costgym/Marketplace-v0": "costgym.envs.marketplace:MarketplaceEnv",
     "costgym/MarketplaceChat-v0": "costgym.envs.chat:MarketplaceChatEnv",
+    "costgym/MarketplaceChat-v1": "costgym.envs.chat:MarketplaceChatEnvV1",
     "costgym/MarketplaceSession-v0": "costgym.envs.sessions.session:MarketplaceSessionEnv",
-    "costgym/MarketplaceSession-v1": "costgym.envs.sessions.levels:SessionLevelEnv",
+    "costgym/MarketplaceSession-v1": "costgym.envs.sessions.levels:MarketplaceSessionEnvV1",
     "costgym/MarketplaceSessionChat-v0": "costgym.envs.sessions.chat:SessionChatEnv",
+    "costgym/MarketplaceSessionChat-v1": "costgym.envs.sessions.chat:SessionChatEnvV1",
     "costgym/OpenCATP-v0": "costgym.envs.opencatp.plans:OpenCATPEnv",
+    "costgym/OpenCATP-v1": "costgym.envs.opencatp.plans:OpenCATPEnvV1",
     "costgym/OpenCATPChat-v0": "costgym.envs.opencatp.chat:OpenCATPChatEnv",
+    "costgym/OpenCATPChat-v1": "costgym.envs.opencatp.chat:OpenCATPChatEnvV1",
     "costgym/OpenCATPCalls-v0": "costgym.envs.opencatp.calls:OpenCATPCallsEnv",
     "costgym/DecisionAware-v0": "costgym.envs.decision:DecisionAwareEnv",
 }
 _VECTOR_ENVS = {
     "costgym/Marketplace-v0": "costgym.envs.native:MarketplaceVectorEnv",
     "costgym/MarketplaceSession-v0": "costgym.envs.native:SessionVectorEnv",
-    "costgym/MarketplaceSession-v1": "costgym.envs.native:SessionLevelVectorEnv",
+    "costgym/MarketplaceSession-v1": "costgym.envs.native:SessionVectorEnvV1",
 }
 """Ids with a native batch; `gymnasium.make_vec` takes it unless told `vectorization_mode="sync"`."""
 ENV_IDS = tuple(_ENVS)

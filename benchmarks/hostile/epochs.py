@@ -1,6 +1,6 @@
 """Many honest entries in one epoch: how many are refused or ring an alarm, and whether judges agree, whatever interrupts them.
 
-    python benchmarks/hostile/epochs.py [entries] [--kills 20] [--minutes M] [--json FILE]
+    python benchmarks/hostile/epochs.py [800] [--kills 20] [--json FILE]
 
 An entry is one agent of one track of the default suite that has played 16 public episodes; tracks and agents come in turn, but
 for those that read the world or collect past uses for minutes. All are judged in one epoch of four tasks and two worlds. Of the
@@ -11,7 +11,6 @@ secret is published, the epoch's folder removed, and everything replayed.
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
 import random
 import shutil
@@ -21,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ from costgym.experiments.board.submissions.submission import pack
 from costgym.experiments.board.verify import verify
 from costgym.experiments.leaderboard import run
 from costgym.experiments.pages.leaderboard_page import pages_of
+from costgym.experiments.play.execution.engine import Local, default_jobs
 
 LONG_AGO = date(2026, 1, 1)
 SLOW = ("oracle", "informed", "+btp", "zoo:")
@@ -48,38 +49,29 @@ def epoch(folder: Path) -> Path:
     return folder / "epoch"
 
 
-def entries(folder: Path, count: int, until: float) -> Iterator[Path]:
-    """Pack honest entries, each under one condition of its track, until a moment."""
+def packed(folder: Path, number: int) -> Iterator[Path]:
+    """Pack an honest entry that has played one condition of a track."""
     config = make_run_config("quick")
-    agents = {t.name: [name for name in t.agents if not any(each in name for each in SLOW)] for t in config.tracks}
-    for number, track in zip(range(count), itertools.cycle(config.tracks), strict=False):
-        turn = number // len(config.tracks)
-        agent = agents[track.name][turn % len(agents[track.name])]
-        condition = track.conditions[turn % len(track.conditions)].model_copy(update={"episodes": 16 - 16 % track.seeds})
-        alone = track.model_copy(update={"agents": (agent,), "conditions": (condition,)})
-        mine = config.model_copy(update={"tracks": (alone,), "weights": {}, "experience": None, "seed": number})
-        with tempfile.TemporaryDirectory() as work:
-            played = run(mine, Path(work) / "run").folder
-            yield pack(played, folder / f"{number:04}", f"Entry {number:04}", "a@example.org")
-        if time.monotonic() > until:
-            return
+    turn, at = divmod(number, len(config.tracks))
+    track = config.tracks[at]
+    agents = [name for name in track.agents if not any(slow in name for slow in SLOW)]
+    condition = track.conditions[turn % len(track.conditions)].model_copy(update={"episodes": 16 - 16 % track.seeds})
+    alone = track.model_copy(update={"agents": (agents[turn % len(agents)],), "conditions": (condition,)})
+    mine = config.model_copy(update={"tracks": (alone,), "weights": {}, "experience": None, "seed": number})
+    with tempfile.TemporaryDirectory() as work:
+        played = run(mine, Path(work) / "run").folder
+        yield pack(played, folder / f"{number:04}", f"Entry {number:04}", "a@example.org")
+
+
+def rerun(few: Path, folder: Path, out: Path) -> list[str]:
+    """The command of a judge."""
+    where = ("--epoch", str(folder), "--out", str(out))
+    return [sys.executable, "-m", "costgym", "submit", "rerun", str(few), *where, "--quiet"]
 
 
 def killed(few: Path, folder: Path, out: Path, kills: int) -> int:
     """Judge some entries, killed so many times at random moments; returns how often it was at work."""
-    command = [
-        sys.executable,
-        "-m",
-        "costgym",
-        "submit",
-        "rerun",
-        str(few),
-        "--epoch",
-        str(folder),
-        "--out",
-        str(out),
-        "--quiet",
-    ]
+    command = rerun(few, folder, out)
     chance, at_work = random.Random(0), 0
     for _ in range(kills):
         lines = (out / CHAIN).read_text().count("\n") if (out / CHAIN).exists() else 0
@@ -100,35 +92,41 @@ def same(one: Path, other: Path) -> bool:
     return all((one / name).read_bytes() == (other / name).read_bytes() for name in names)
 
 
+def others(folder: Path, kills: int) -> int:
+    """Judge the first entries once more, and once more with kills; returns how often that was at work when it was killed."""
+    subprocess.run(rerun(folder / "few", folder / "epoch b", folder / "board b"), check=True)
+    return killed(folder / "few", folder / "epoch c", folder / "board c", kills)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Honest entries in one epoch.")
     parser.add_argument("entries", nargs="?", type=int, default=120)
     parser.add_argument("--kills", type=int, default=20)
-    parser.add_argument("--minutes", type=float, default=600.0, help="after which no further entry is made")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    begin = time.process_time()
-    with tempfile.TemporaryDirectory() as work:
+    begin = time.monotonic()
+    jobs = Local(default_jobs())
+    with tempfile.TemporaryDirectory() as work, ThreadPoolExecutor() as beside:
         folder = Path(work)
-        spring = epoch(folder)
+        spring, board = epoch(folder), folder / "board"
         for name in ("b", "c"):
             shutil.copytree(spring, folder / f"epoch {name}")
-        made = list(entries(folder / "entries", arguments.entries, time.monotonic() + 60 * arguments.minutes))
-        print(f"{len(made)} entries packed, {time.process_time() - begin:.0f} processor seconds", flush=True)
+        made = list(jobs.stream(packed, folder / "entries", range(arguments.entries)))
+        print(f"{len(made)} entries packed after {time.monotonic() - begin:.0f} s", flush=True)
         for path in made[:FEW]:
             shutil.copytree(path, folder / "few" / path.name)
-        judge([folder / "few"], folder / "epoch b", folder / "board b", pages=pages_of)
-        at_work = killed(folder / "few", folder / "epoch c", folder / "board c", arguments.kills)
-        print(f"killed {at_work} times at work", flush=True)
-        board = folder / "board"
+        interrupted = beside.submit(others, folder, arguments.kills)
         verdicts = judge([folder / "few"], spring, board, pages=pages_of)
-        few_agree = same(board, folder / "board b"), same(board, folder / "board c")
-        verdicts += judge([folder / "entries"], spring, board, pages=pages_of, say=lambda text: print(text, flush=True))
+        shutil.copytree(board, folder / "few on board")
+        verdicts += judge([folder / "entries"], spring, board, pages=pages_of)
+        print(f"{len(verdicts)} judged after {time.monotonic() - begin:.0f} s", flush=True)
+        at_work = interrupted.result()
         rows = [row for verdict in read_chain(board, read_epoch(spring)) for row in verdict.rows]
-        reveal(spring, board, pages_of)
+        reveal(spring, board, pages_of, jobs)
+        print(f"secret published after {time.monotonic() - begin:.0f} s", flush=True)
         shutil.rmtree(spring)
-        replayed = verify(board)
-        found: dict[str, Any] = {
+        replayed = verify(board, engine=jobs)
+        report: dict[str, Any] = {
             "entries": len(verdicts),
             "refused": [verdict.reasons for verdict in verdicts if not verdict.accepted],
             "rows": len(rows),
@@ -136,16 +134,16 @@ def main() -> None:
             "tracks": sorted({row["track"] for row in rows}),
             "agents": len({(row["track"], row["agent"]) for row in rows}),
             "alarms": [(row["agent"], row["alarms"]) for row in rows if row.get("alarms")],
-            "another judge has the same bytes": few_agree[0],
+            "another judge has the same bytes": same(folder / "few on board", folder / "board b"),
             "kills at work": at_work,
-            "the killed judge has the same bytes": few_agree[1],
+            "the killed judge has the same bytes": same(folder / "few on board", folder / "board c"),
             "episodes replayed from nothing": replayed.episodes,
             "problems": replayed.problems,
-            "processor_seconds": round(time.process_time() - begin, 1),
+            "minutes": round((time.monotonic() - begin) / 60, 1),
         }
-    print(json.dumps(found, indent=1))
+    print(json.dumps(report, indent=1))
     if arguments.json is not None:
-        arguments.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        arguments.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

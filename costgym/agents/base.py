@@ -18,6 +18,17 @@ SESSION = "costgym/MarketplaceSession-v0"
 SESSION_CHAT = "costgym/MarketplaceSessionChat-v0"
 
 
+def view_of(env_id: str) -> str:
+    """The first version of an environment's id, which agents are listed by: an agent plays every version of its view."""
+    name, dash, version = env_id.rpartition("-v")
+    return f"{name}-v0" if dash and version.isdigit() and env_id.startswith("costgym/") else env_id
+
+
+def in_view(agent: "Agent", env_id: str) -> bool:
+    """Whether an agent plays in an environment, or in another version of it."""
+    return view_of(agent.env_id) == view_of(env_id)
+
+
 class Agent(ABC):
     """A policy for one of the environments.
 

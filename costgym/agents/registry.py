@@ -10,7 +10,19 @@ from typing import Any
 
 import gymnasium as gym
 
-from costgym.agents.base import DECISION, NUMERIC, PLAN_CALLS, PLAN_CHAT, PLANS, SESSION, SESSION_CHAT, TEXT, Agent
+from costgym.agents.base import (
+    DECISION,
+    NUMERIC,
+    PLAN_CALLS,
+    PLAN_CHAT,
+    PLANS,
+    SESSION,
+    SESSION_CHAT,
+    TEXT,
+    Agent,
+    in_view,
+    view_of,
+)
 from costgym.agents.btp.access import Btp
 from costgym.agents.btp.experience import Experience
 from costgym.agents.btp.plan import BtpSettings
@@ -77,7 +89,7 @@ class AgentEntry:
 
     name: str  # the name that `make_agent` takes
     summary: str  # one line for lists
-    env_ids: tuple[str, ...]  # the environments that it plays in, the usual one first
+    env_ids: tuple[str, ...]  # the environments that it plays in, the usual one first, each for all its versions
     make: Maker = field(repr=False, compare=False)
     needs_experience: bool = False  # it plans from past uses of tools: `make_agent` needs `experience`
     privileged: bool = False  # it reads what no competitor can know, such as the luck of the episode: a bound, never ranked
@@ -339,10 +351,11 @@ def find_agent(name: str, env_id: str | None = None) -> AgentEntry:
     base, suffixes = read_agent_name(name, env_id)
     if is_custom(name):
         agent = custom_agent(name)
-        if env_id not in (None, agent.env_id):
+        if env_id is not None and not in_view(agent, env_id):
             raise ConfigError("agent", f"{name} plays in {agent.env_id}, not in {env_id}")
-        return AgentEntry(name, "a user's own", (agent.env_id,), lambda request: custom_agent(request.name))
-    if name.startswith(COMMAND) and env_id in (None, TEXT):
+        return AgentEntry(name, "a user's own", (view_of(agent.env_id),), lambda request: custom_agent(request.name))
+    view = None if env_id is None else view_of(env_id)
+    if name.startswith(COMMAND) and view in (None, TEXT):
         return AgentEntry(name, "any command, metered", (TEXT,), _refuse_command)
     if name.startswith(CLIENT) and env_id in (None, TEXT):
         return AgentEntry(name, "a client of a server, with its own loop and model", (TEXT,), _refuse_client)
@@ -350,7 +363,7 @@ def find_agent(name: str, env_id: str | None = None) -> AgentEntry:
     entries = [trained] if trained is not None else [entry for entry in _AGENTS if entry.name == base]
     for entry in entries:
         fits = not suffixes or (entry.composes and (TEXT in entry.env_ids or NOT_IN_SESSIONS.keys().isdisjoint(suffixes)))
-        if fits and (env_id is None or env_id in entry.env_ids):
+        if fits and (view is None or view in entry.env_ids):
             return _with_access(entry, suffixes) if suffixes else entry
     raise _unknown(name, env_id)
 
@@ -372,7 +385,7 @@ def agents(env_id: str | None = None) -> list[AgentEntry]:
     """Return the agents of an environment, or of all: the table with the usual compositions, and the trained ones that ship."""
     entries = []
     for entry in (*_AGENTS, *filter(None, map(_trained, zoo_names()))):
-        if env_id is None or env_id in entry.env_ids:
+        if env_id is None or view_of(env_id) in entry.env_ids:
             entries.append(entry)
             if entry.composes:
                 entries += [_with_access(entry, suffixes) for suffixes in _USUAL_COMBINATIONS]
@@ -416,7 +429,7 @@ def make_agent(
         DataError: The experience, the judge or the training run cannot be read.
     """
     entry = find_agent(name, env_id)
-    return entry.make(AgentRequest(name, env_id or entry.env_id, model, experience, search, btp, usefulness))
+    return entry.make(AgentRequest(name, view_of(env_id or entry.env_id), model, experience, search, btp, usefulness))
 
 
 def make_model(name: str) -> LanguageModel:
@@ -439,7 +452,7 @@ def make_planner(name: str) -> Planner:
 
 def _unknown(name: str, env_id: str | None) -> UnknownName | ConfigError:
     parts = ["toolplanner" if part.startswith("toolplanner") else part for part in name.split("+")]
-    if env_id == SESSION_CHAT and (part := next(filter(NOT_IN_SESSIONS.get, parts), None)):
+    if env_id is not None and view_of(env_id) == SESSION_CHAT and (part := next(filter(NOT_IN_SESSIONS.get, parts), None)):
         known = ", ".join(entry.name for entry in agents(env_id))
         return ConfigError(f"agent {name}", f"expected an agent of sessions ({known}), got {part}: {NOT_IN_SESSIONS[part]}")
     return UnknownName("agent" if env_id is None else f"agent of {env_id}", name, agent_names(env_id))
@@ -515,6 +528,6 @@ def as_agent(agent: Agent | str | Policy, env: gym.Env[Any, Any]) -> Agent:
         if isinstance(agent, type) or not _takes_two(agent):
             raise ConfigError("agent", f"expected an agent, its name or a function (observation, info), got {agent!r:.60}")
         return FunctionAgent(agent, env_id)
-    if env_id.startswith("costgym/") and agent.env_id != env_id:
+    if env_id.startswith("costgym/") and not in_view(agent, env_id):
         raise ConfigError("agent", f"{agent.name or type(agent).__name__} plays in {agent.env_id}, not in {env_id}")
     return agent

@@ -21,7 +21,7 @@ from gymnasium.envs.registration import EnvSpec
 from costgym.envs.world_spec import WorldSpec
 from costgym.simulators.draws import stable_integer
 from costgym.simulators.episode import Episode
-from costgym.simulators.errors import ConfigError, CostGymError, EpisodeOver, check_known
+from costgym.simulators.errors import ConfigError, CostGymError, DataError, EpisodeOver, check_known
 from costgym.simulators.ledger import RESOURCES, Budget
 
 if TYPE_CHECKING:
@@ -137,10 +137,12 @@ class BaseEnv(LimitedSpec, gym.Env[ObsType, ActType], Generic[ObsType, ActType])
     world: World | None = None  # the world of tools and tasks that episodes are played in; None where the tools are OpenCATP's
     world_kind: str  # environments of one kind are views of the same worlds
     gradings: tuple[str, ...] = ()  # what may count as success; empty where there is no choice
+    worlds: tuple[int, ...] = (0,)  # versions of the world that the id plays, see `simulators.bounds.WORLDS`
     world_class: type[WorldSpec]  # of `world_spec()`
     reset_options: frozenset[str] = frozenset({"task"})  # names that `options` of a reset may have
     episode_state: tuple[str, ...] = ()
     """Attributes that an episode changes in place. A fork copies them, and shares the world and everything else."""
+    mask_type: type[np.bool_ | np.int8] = np.bool_  # of `info["action_mask"]`; Gymnasium's `sample(mask)` takes int8
     calls_by_name = False
     """Actions call the task's tools by their names, with arguments, so protocols of tool calls can carry them."""
     column_names: Mapping[str, Sequence[str]] = {}  # names of the last axis of the observation's arrays; see `columns`
@@ -199,9 +201,17 @@ class BaseEnv(LimitedSpec, gym.Env[ObsType, ActType], Generic[ObsType, ActType])
         """The other arguments that change episodes, as JSON."""
         raise NotImplementedError
 
+    @property
+    def world_version(self) -> int:
+        """The version of the world that is played."""
+        return self.worlds[0]
+
     def check_world(self, document: Mapping[str, Any]) -> None:
-        """Check that this environment read the same data as the one that made a record; raises DataError where not."""
-        del document
+        """Check that this environment plays the version of the world and read the data of the one that made a record; raises
+        DataError where not."""
+        if (recorded := self.world_class(document).version) not in self.worlds:
+            wanted = " or ".join(map(str, self.worlds))
+            raise DataError("header", f"expected version {wanted} of the world, got {recorded}", "scenario")
 
     # -- what a run plays --------------------------------------------------------------------------------------------------
 

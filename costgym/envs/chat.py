@@ -399,6 +399,18 @@ class MarketplaceChatEnv(TalkEnv, ToolEnv[str, str]):
         return {**figures, "unsupported_answer": wrong}
 
 
+class MarketplaceChatEnvV1(MarketplaceChatEnv):
+    """Call tools by JSON and read what they answer, as a language model does, in the world of version 1.
+
+    ## Version history
+
+    * v1: plays version 1 of the world, and its action space samples calls that can be read.
+    * v0: first version; plays version 0 of the world, in which recordings up to 0.2 were made.
+    """
+
+    worlds = (1,)
+
+
 def _fewest_tokens(text: str) -> int:
     """Return fewer tokens than any tokenizer in use makes of English or JSON: one for each eight characters."""
     return len(text) // FLOOR_CHARACTERS

@@ -199,6 +199,7 @@ class MarketplaceEnv(NumericEnv[Observation, "int | np.integer[Any]"], ToolEnv[O
     * v0: first version.
     """
 
+    worlds = (0, 1)  # numbers are the same in both
     world_class = MarketplaceWorld
     episode_state: tuple[str, ...] = ("_episode", "_tools", "_needs", "_received")
     column_names: Mapping[str, Sequence[str]] = {

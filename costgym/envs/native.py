@@ -3,7 +3,7 @@
 from typing import Any
 
 from costgym.envs.marketplace import MarketplaceEnv
-from costgym.envs.sessions.levels import SessionLevelEnv
+from costgym.envs.sessions.levels import MarketplaceSessionEnvV1
 from costgym.envs.sessions.session import MarketplaceSessionEnv
 from costgym.envs.vector.marketplace import NativeVectorEnv
 from costgym.envs.vector.sessions import NativeSessions
@@ -49,8 +49,8 @@ class SessionVectorEnv(NativeSessions):
     make_scalar: Any = MarketplaceSessionEnv
 
 
-class SessionLevelVectorEnv(NativeSessions):
+class SessionVectorEnvV1(NativeSessions):
     """N environments `costgym/MarketplaceSession-v1`, played in compiled code, as `SessionVectorEnv`; sessions are drawn there too.
     """
 
-    make_scalar: Any = SessionLevelEnv
+    make_scalar: Any = MarketplaceSessionEnvV1

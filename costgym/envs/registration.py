@@ -40,7 +40,7 @@ def make(env_id: str, **kwargs: Any) -> gym.Env[Any, Any]:
         known = [*parameters_of(env_id), *GYM_ARGUMENTS]
         for name in kwargs:
             check_known(f"argument of {env_id}", name, known)
-    return gym.make(env_id, **kwargs)
+    return gym.make(gym.spec(env_id), **kwargs)  # of an id with a successor Gymnasium warns; version 0 is none the worse
 
 
 def make_vec(
@@ -71,7 +71,7 @@ def make_vec(
         from costgym.envs.vector.device import make_on_device
 
         return make_on_device(env_id, num_envs, device, **kwargs)
-    made = gym.make_vec(env_id, num_envs=num_envs, **kwargs)
+    made = gym.make_vec(gym.spec(env_id), num_envs=num_envs, **kwargs)
     if isinstance(made, gym.vector.SyncVectorEnv | gym.vector.AsyncVectorEnv):
         inner = made.get_attr("spec")[0]  # Gymnasium copies the registered one, which knows no step limit
         made.spec = with_step_limit(made.spec, None if inner is None else inner.max_episode_steps)
@@ -84,15 +84,31 @@ def parameters_of(env_id: str) -> dict[str, Any]:
 
 
 def describe(env_id: str) -> str:
-    """The first line of an environment's docstring, read from its file: importing every environment takes a second."""
+    """The first line of an environment's docstring."""
+    text = (ast.get_docstring(_definitions(env_id)[0]) or "").splitlines()[0].split(": ", 1)[-1]
+    return text[:1].upper() + text[1:]
+
+
+def worlds_of(env_id: str) -> tuple[int, ...]:
+    """The versions of the world that an environment plays."""
+    stated = [node for definition in _definitions(env_id) for node in definition.body if isinstance(node, ast.Assign)]
+    worlds = (node.value for node in stated if [ast.unparse(target) for target in node.targets] == ["worlds"])
+    versions: tuple[int, ...] = next(map(ast.literal_eval, worlds), BaseEnv.worlds)
+    return versions
+
+
+def _definitions(env_id: str) -> list[ast.ClassDef]:
+    """The class of an environment and its bases in the same file, which is read: importing all environments takes a second."""
     check_known("environment", env_id, _known())
     module, _, name = str(gym.spec(env_id).entry_point).partition(":")
     spec = importlib.util.find_spec(module)
     assert spec is not None and spec.origin is not None
     parsed = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
-    (env,) = (node for node in parsed.body if isinstance(node, ast.ClassDef) and node.name == name)
-    text = (ast.get_docstring(env) or "").splitlines()[0].split(": ", 1)[-1]
-    return text[:1].upper() + text[1:]
+    classes = {node.name: node for node in parsed.body if isinstance(node, ast.ClassDef)}
+    chain = [classes[name]]
+    while (base := ast.unparse(chain[-1].bases[0]) if chain[-1].bases else "") in classes:
+        chain.append(classes[base])
+    return chain
 
 
 def class_of(env_id: str) -> type[BaseEnv[Any, Any]]:

@@ -1,7 +1,7 @@
 """The base of the environments over a tool world: choice of the episode, recording, grading and drawing."""
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
@@ -72,11 +72,16 @@ class ToolWorld(WorldSpec):
 
     arguments_of_world = frozenset({"scenario"})
 
+    @property
+    def version(self) -> Any:
+        source = self.document.get("source")
+        return source.get("world", 0) if isinstance(source, Mapping) else 0
+
     def digest_under(self, schema: int) -> str:
         return parse_scenario(dict(self.document), "header").digest_under(schema)
 
     def summary(self) -> dict[str, Any]:
-        return {name: self.document[name] for name in ("name", "description", "currency")}
+        return {**{name: self.document[name] for name in ("name", "description", "currency")}, **self.stated_version}
 
     def arguments(self, settings: Document, data: str | None = None) -> dict[str, Any]:
         arguments: dict[str, Any] = {**settings, "scenario": self.document}
@@ -163,7 +168,7 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         self.scenarios: Sequence[Scenario]
         self._edges: Sequence[float]
         several, weights = _several(settings.scenario)
-        self.scenarios = tuple(named_scenario(scenario, settings.data) for scenario in several)
+        self.scenarios = tuple(named_scenario(scenario, settings.data).in_world(*self.worlds) for scenario in several)
         self._edges = list(accumulate(weights))
         self._whole = self.scenarios[0]
         if len(several) == 1 and (worlds := worlds_of(self._whole)) is not None:
@@ -179,6 +184,10 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         self._steps = 0
         self._price = 0.0
         self.episode: Episode | None = None
+
+    @property
+    def world_version(self) -> int:
+        return self.scenario.world
 
     # -- worlds ----------------------------------------------------------------------------------------------------------
 
@@ -226,7 +235,7 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         elif (index := self._scenario_index(chosen)) is not None:
             self._enter_world(index)
         else:
-            self._enter(named_scenario(chosen, None))  # type: ignore[arg-type]
+            self._enter(named_scenario(chosen, None).in_world(*self.worlds))  # type: ignore[arg-type]
             self._world_index = None
         self._set_limits(self.budget)
 

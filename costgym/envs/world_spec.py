@@ -25,6 +25,16 @@ class WorldSpec(ABC):
     document: Document
 
     @property
+    def version(self) -> Any:
+        """The version of the world, see `simulators.bounds.WORLDS`; what a file states is checked when it is built."""
+        return self.document.get("world", 0)
+
+    @property
+    def stated_version(self) -> dict[str, Any]:
+        """The version as summaries state it: not at all where it is 0."""
+        return {"world": self.version} if self.version else {}
+
+    @property
     def digest(self) -> str:
         """The digest under the present schema; raises CostGymError where the document describes no such world."""
         return self.digest_under(SCHEMA)

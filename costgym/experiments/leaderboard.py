@@ -10,37 +10,23 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from costgym.experiments.board.board import (
-    NO_PLAYERS,
-    Leaderboard,
-    PageMaker,
-    Players,
-    Progress,
-    check_owner,
-    experience_text,
-    finish_episodes,
-    publish,
-    summarise_run,
-)
-from costgym.experiments.board.judged import VERDICTS, JudgeOptions, judge_run
+from costgym.experiments.board.board import NO_PLAYERS, Leaderboard, PageMaker, Players, Progress, Run, summarise_run
+from costgym.experiments.board.judged import JudgeOptions
 from costgym.experiments.board.merge import merge as join
-from costgym.experiments.board.run_config import RunConfig, make_run_config
+from costgym.experiments.board.run_config import RunConfig, make_run_config, read_run_config
 from costgym.experiments.board.run_log import read_episodes
 from costgym.experiments.board.store.runs import read_run
 from costgym.experiments.board.submissions import submission
 from costgym.experiments.board.tracks import track_of
 from costgym.experiments.pages.episodes import DETAILED, FOLDER, write_episodes
 from costgym.experiments.pages.leaderboard_page import pages_of
-from costgym.experiments.play.execution.concurrent import CONCURRENCY, engine_for, for_replays
+from costgym.experiments.play.execution.concurrent import CONCURRENCY, for_replays
 from costgym.experiments.play.execution.engine import Engine
-from costgym.experiments.play.judging.verdicts import Verdicts
 from costgym.experiments.play.spending import Spending
 from costgym.simulators.errors import check_positive
 from costgym.simulators.files import (
-    finish_change,
     finished_folder,
     json_text,
-    make_folder,
     private_copy,
     sole_writer,
     write_atomically,
@@ -93,28 +79,20 @@ def run(
         SpendLimitReached: the limit was reached; run again with a higher one to continue.
     """
     check_positive("--jobs", jobs)
-    folder = Path(out)
-    make_pages = _page_maker(folder)
+    board = Run(config, Path(out), players)
+    make_pages = _page_maker(board.folder)
     pages = None if recorded else make_pages
-    make_folder(folder)
-    check_owner(config.to_json(), folder)
-    with sole_writer(folder):
-        finish_change(folder)
-        write_atomically(folder / "run.json", config.to_json())
-        place = engine or engine_for(config.model, jobs, concurrency)
-        # explorers use the simulated model, which a batch of requests to a local model does not speed up
-        experience = experience_text(config, for_replays(place))
-        results = finish_episodes(config, folder, experience, place, progress, spending, players)
-        verdicts = Verdicts.read(folder / VERDICTS)
-        document = publish(folder, summarise_run(config, results, experience, verdicts), pages=None if judge else pages)
+    board.claim()
+    with sole_writer(board.folder):
+        board.begin()
+        board.play(engine or board.engine(jobs, concurrency), progress, spending)
+        document = board.publish(None if judge else pages)
         if judge is not None:
-            if judge.limit_usd is not None and spending is not None:
-                judge = judge._replace(limit_usd=judge.limit_usd - spending.spent_usd)
-            verdicts = judge_run(folder, config, judge, progress)
-            document = publish(folder, summarise_run(config, results, experience, verdicts), pages=pages)
+            board.judge(judge, progress, spending)
+            document = board.publish(pages)
     if not recorded:
-        return Leaderboard(folder, document)
-    submission.add_shipped(folder, config, for_replays(engine or engine_for(config.model, jobs)), pages=make_pages)
+        return Leaderboard(board.folder, document)
+    submission.add_shipped(board.folder, for_replays(engine or board.engine(jobs)), pages=make_pages)
     return Leaderboard.load(out)
 
 
@@ -153,10 +131,11 @@ def merge(
     return Leaderboard(target, dict(run.document))
 
 
-def first_track(config: RunConfig, folder: str | Path) -> dict[str, Any] | None:
+def first_track(folder: str | Path) -> dict[str, Any] | None:
     """The first track of a run that still plays the others, as a leaderboard of its own; None until all are played."""
-    alone = config.model_copy(update={"tracks": config.tracks[:1]})
-    episodes = [each for each in read_episodes(Path(folder)) if track_of(each.env, each.settings) == config.tracks[0].name]
+    alone = read_run_config(Path(folder)).only_first
+    name = alone.tracks[0].name
+    episodes = [result for result in read_episodes(Path(folder)) if track_of(result.env, result.settings) == name]
     return summarise_run(alone, episodes) if len(episodes) == alone.episodes else None
 
 

@@ -9,7 +9,7 @@ import math
 from collections.abc import Collection
 from typing import Annotated, Any, NamedTuple, NoReturn
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic._internal._model_construction import ModelMetaclass
 
 from costgym.simulators.errors import ConfigError, check_known
@@ -107,6 +107,24 @@ MAX_FACTOR = 1e9  # the price changes of a scenario may together multiply a pric
 def is_none(value: object) -> bool:
     """Fields that are younger than recorded scenarios are left out of documents, and of digests, where they say nothing."""
     return value is None
+
+
+def is_zero(value: object) -> bool:
+    """The same for fields whose 0 says nothing."""
+    return value == 0
+
+
+WORLDS = (0, 1)
+"""Versions of the world. Version 1 differs in what agents read and pay, and stands in every document; one without is 0."""
+
+
+def _known_world(value: Any) -> Any:
+    if isinstance(value, bool) or value not in WORLDS:
+        raise ValueError(f"expected a version of the world, {' or '.join(map(str, WORLDS))}, got {value!r:.40}")
+    return value
+
+
+WorldVersion = Annotated[int, BeforeValidator(_known_world)]
 
 
 def within(name: str, **settings: Any) -> Any:

@@ -186,6 +186,28 @@ class Scenario(StrictModel):
         digest = _digest.__wrapped__ if isinstance(self.source, WorldsSource) else _digest
         return digest(self.model_dump_json(), schema)
 
+    @property
+    def world(self) -> int:
+        """The version of the world, which says what agents read and pay; see `bounds.WORLDS`."""
+        return self.source.world
+
+    def in_world(self, *versions: int) -> "Scenario":
+        """The scenario in one of these versions of the world: its own where it states one, else the first.
+
+        Raises:
+            ConfigError: It states another one.
+        """
+        if self.world in versions:
+            stated = self.world or "world" in self.source.model_fields_set
+            return self if stated or versions[0] == 0 else self._moved(versions[0])
+        if "world" not in self.source.model_fields_set:
+            return self._moved(versions[0])
+        wanted = " or ".join(map(str, versions))
+        raise ConfigError(f"scenario {self.name}", f"expected version {wanted} of the world, got {self.world}")
+
+    def _moved(self, world: int) -> "Scenario":
+        return self.model_copy(update={"source": self.source.model_copy(update={"world": world})})
+
     def unseen(self) -> "Scenario":
         """The same kind of world with another catalogue: tools, providers, reliabilities, tasks and facts are all new.
 
@@ -217,6 +239,7 @@ def _digest(document: str, schema: int) -> str:
         nowhere = ToolBenchSource(subsets=source.subsets) if isinstance(source, ToolBenchSource) else type(source)()
         if isinstance(retrieval := getattr(source, "candidates", None), Retrieval):
             nowhere = nowhere.model_copy(update={"candidates": retrieval})
+        nowhere = nowhere.model_copy(update={"world": source.world})
         scenario = scenario.model_copy(update={"source": nowhere})
     if schema == 0:
         state = hashlib.sha256(scenario.model_dump_json().encode())
@@ -254,7 +277,7 @@ def _build(document: str) -> World:
         from costgym.simulators.decision.recorded import recorded_world
 
         # a small market is built for its rules, prices and failures; the recorded tools and tasks replace its own
-        market_of_its_own = MarketplaceSource(tools=60, providers=12, categories=4, train=4, test=4)
+        market_of_its_own = MarketplaceSource(world=source.world, tools=60, providers=12, categories=4, train=4, test=4)
         rules = scenario.model_copy(update={"source": market_of_its_own, "events": ()})
         return recorded_world(rules.build(), scenario.seed, source.data or "")
     return world_of(scenario, market_of(scenario))
@@ -285,6 +308,7 @@ def world_of(scenario: Scenario, market: Marketplace) -> World:
         tasks=market.tasks if retriever is None else RetrievedTasks(market.tasks, retriever),
         retriever=retriever,
         answers=market.answers,
+        version=scenario.world,
         processes=processes,
         faas=pricing,
         tokens=None if prices is None else TokenPricing(prices.input, prices.output, prices.cached),
@@ -355,8 +379,9 @@ def _load(name_or_file: str | Path, data: str | Path | None, trusted: bool) -> S
         return parse_scenario(forged, path)
     if is_folder(path):
         worlds = WorldFolder(path, parse_scenario)
+        stated = {"world": worlds[0].world} if worlds[0].world else {}
         about = {"name": path.resolve().name, "description": f"{len(worlds)} forged worlds.", "seed": 0}
-        return worlds[0].model_copy(update={**about, "source": WorldsSource(data=str(path.resolve()))})
+        return worlds[0].model_copy(update={**about, "source": WorldsSource(data=str(path.resolve()), **stated)})
     if path.suffix not in (".yaml", ".yml"):
         path = _PRESET_FOLDER / f"{name_or_file}.yaml"
         check_known("scenario", str(name_or_file), scenario_names())
@@ -429,11 +454,12 @@ def worlds_of(scenario: Scenario) -> WorldFolder[Scenario] | None:
     folder = Path(scenario.source.data or "")
     first = WorldFolder(folder, parse_scenario)[0]
     others = {name: getattr(scenario, name) for name in Scenario.model_fields if name not in _OF_ONE_WORLD}
-    return WorldFolder(folder, partial(_under, {name: rule for name, rule in others.items() if rule != getattr(first, name)}))
+    rules = {name: rule for name, rule in others.items() if rule != getattr(first, name)}
+    return WorldFolder(folder, partial(_under, rules, scenario.world))
 
 
-def _under(rules: dict[str, Any], document: dict[str, Any], place: object) -> Scenario:
-    return parse_scenario(document, place).model_copy(update=rules)
+def _under(rules: dict[str, Any], world: int, document: dict[str, Any], place: object) -> Scenario:
+    return parse_scenario(document, place).model_copy(update=rules).in_world(world)
 
 
 def parse_scenario(document: dict[str, Any], place: object = "scenario") -> Scenario:

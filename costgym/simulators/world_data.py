@@ -51,6 +51,7 @@ class WorldData:
     max_price: float = 100.0  #: the price that counts as a full loss in the Quality of Plan
     alpha: float = 0.5  #: weight of performance in the Quality of Plan
     retriever: Retriever | None = None  #: finds the tools on offer in the catalogue; None where tasks list them
+    version: int = 0  #: of the world, see `bounds.WORLDS`
     _slots: dict[int, tuple[Candidate, ...]] = field(default_factory=dict, repr=False)
     _notices: dict[int, tuple[WorldEvent, ...]] = field(default_factory=dict, repr=False)
     _rules: dict[tuple[Budget, Enforcement], Rules] = field(default_factory=dict, repr=False)

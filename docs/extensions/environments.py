@@ -8,7 +8,6 @@ arguments, the spaces, the native batch and the episode shown are read from the 
 from __future__ import annotations
 
 import ast
-import importlib
 import inspect
 import re
 import sys
@@ -22,6 +21,7 @@ from typer.testing import CliRunner
 
 import costgym
 from costgym.cli.app import app as command_line
+from costgym.envs.registration import class_of
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -30,11 +30,16 @@ SHARED = ("Arguments", "Information")
 EPISODES = {
     "costgym/Marketplace-v0": ["--agent", "greedy", "--scenario", "storm", "--task", "18"],
     "costgym/MarketplaceChat-v0": ["--agent", "react", "--scenario", "storm", "--task", "7"],
+    "costgym/MarketplaceChat-v1": ["--agent", "react", "--scenario", "storm", "--task", "7"],
     "costgym/OpenCATP-v0": ["--agent", "oracle", "--task", "20"],
+    "costgym/OpenCATP-v1": ["--agent", "oracle", "--task", "20"],
     "costgym/OpenCATPChat-v0": ["--agent", "hydra", "--task", "22"],
+    "costgym/OpenCATPChat-v1": ["--agent", "hydra", "--task", "22"],
     "costgym/OpenCATPCalls-v0": ["--agent", "fixed-all", "--task", "25"],
     "costgym/MarketplaceSession-v0": ["--agent", "optimistic", "--task", "0"],
+    "costgym/MarketplaceSession-v1": ["--agent", "optimistic", "--task", "0"],
     "costgym/MarketplaceSessionChat-v0": ["--agent", "cheapest", "--task", "0"],
+    "costgym/MarketplaceSessionChat-v1": ["--agent", "cheapest", "--task", "0"],
     "costgym/DecisionAware-v0": ["--agent", "deer", "--task", "400"],
 }  # the episode that a page shows, as arguments of `costgym show`
 
@@ -49,11 +54,7 @@ LINKS = {
 Row = dict[str, str]
 
 
-def environment_class(env_id: str) -> type[gym.Env[Any, Any]]:
-    """The class behind an id."""
-    module, _, name = str(gym.spec(env_id).entry_point).partition(":")
-    found: type[gym.Env[Any, Any]] = getattr(importlib.import_module(module), name)
-    return found
+environment_class = class_of  # the class behind an id
 
 
 def family(cls: type) -> list[type]:
@@ -62,7 +63,15 @@ def family(cls: type) -> list[type]:
 
 
 def sections(cls: type) -> dict[str, str]:
-    """The sections of a class's own docstring by title; the summary under ""."""
+    """The sections of a page by title, the summary under "": a class's own, and those that only its bases have."""
+    found: dict[str, str] = {}
+    for base in reversed(family(cls)):
+        found |= own_sections(base)
+    return found
+
+
+def own_sections(cls: type) -> dict[str, str]:
+    """The sections of a class's own docstring."""
     parts = re.split(r"^## (.+)$", inspect.cleandoc(vars(cls).get("__doc__") or ""), flags=re.MULTILINE)
     return {"": parts[0].strip(), **{title.strip(): text.strip() for title, text in zip(parts[1::2], parts[2::2], strict=True)}}
 
@@ -80,7 +89,7 @@ def shared_rows(cls: type, title: str) -> list[Row]:
     """The rows of a table of a class's bases and its own; its own row takes the place of a base's."""
     rows: dict[str, Row] = {}
     for base in reversed(family(cls)):
-        rows |= {next(iter(row.values())): row for row in table(sections(base).get(title, ""))}
+        rows |= {next(iter(row.values())): row for row in table(own_sections(base).get(title, ""))}
     return list(rows.values())
 
 
@@ -153,6 +162,7 @@ def _facts(env_id: str, env: gym.Env[Any, Any]) -> list[str]:
         f'| made by | `costgym.make("{env_id}")` |',
         f"| action space | `{env.action_space}` |",
         *(f"| {'observation space' if i == 0 else ''} | {box} |" for i, box in enumerate(boxes)),
+        f"| version of the world | {' and '.join(map(str, environment_class(env_id).worlds))}; see [Versions](versions.md) |",
         f"| step limit | {limit} |",
         f"| native batch | {batch} |",
         f"| render modes | {', '.join(f'`{mode}`' for mode in env.metadata['render_modes'])} |",
@@ -177,7 +187,7 @@ def _information(cls: type) -> list[str]:
 def _after_table(cls: type, title: str) -> str:
     """What a docstring says below a shared table, from the class or its nearest base."""
     for base in family(cls):
-        text = re.sub(r"^\|.*\n?", "", sections(base).get(title, ""), flags=re.MULTILINE).strip()
+        text = re.sub(r"^\|.*\n?", "", own_sections(base).get(title, ""), flags=re.MULTILINE).strip()
         if text:
             return text
     return ""
@@ -235,8 +245,9 @@ def overview() -> str:
 
 
 def page_name(env_id: str) -> str:
-    """Where an environment's page lies, without its ending: ``marketplacechat`` for ``costgym/MarketplaceChat-v0``."""
-    return env_id.removeprefix("costgym/").rsplit("-v", 1)[0].lower()
+    """Where an environment's page lies, without its ending: ``marketplacechat`` for ``costgym/MarketplaceChat-v0``, and
+    ``marketplacechat-v1`` for the next version."""
+    return env_id.removeprefix("costgym/").removesuffix("-v0").lower()
 
 
 def keep_summary(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:

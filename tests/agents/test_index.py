@@ -91,7 +91,7 @@ def test_doing_nothing_takes_at_most_what_the_cheapest_end_costs(env_id: str) ->
     for seed in range(5):
         episode = play(env, agent, None, seed)
         calls = [call for call in episode.calls if call.k]
-        if env_id.endswith("OpenCATP-v0"):
+        if "OpenCATP-v" in env_id:
             assert calls  # a plan has at least one tool
         else:
             assert calls == []

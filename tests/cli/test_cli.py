@@ -15,6 +15,7 @@ import pytest
 
 from costgym import ENV_IDS
 from costgym.cli.app import Costgym
+from costgym.envs.registration import class_of
 from tests.helpers.command_line import costgym, invoke
 
 SMALL = [
@@ -213,7 +214,10 @@ def test_json_goes_to_standard_output_alone_and_lists_go_into_pipes_line_by_line
     row = json.loads(invoke("run", "greedy", "--episodes", 2, "--json", "-").stdout)
     assert (row["agent"], row["episodes"]) == ("greedy", 2)
     assert {entry["id"] for entry in json.loads(invoke("envs", "--json", "-").stdout)} == set(ENV_IDS)
-    assert [line.split("\t")[0] for line in invoke("envs").stdout.splitlines()] == ["id", *ENV_IDS]
+    lines = [line.split("\t") for line in invoke("envs").stdout.splitlines()]
+    assert [line[0] for line in lines] == ["id", *ENV_IDS]
+    worlds = {name: " ".join(map(str, class_of(name).worlds)) for name in ENV_IDS}
+    assert {name: world for name, world, _ in lines[1:]} == worlds and worlds["costgym/Marketplace-v0"] == "0 1"
 
 
 def test_the_words_that_may_be_left_out_may_be_left_out() -> None:

@@ -50,7 +50,7 @@ def test_the_first_track_stands_while_the_others_are_played(board: Path, tmp_pat
 
     def update(done: int, total: int) -> None:
         if done in (3, 4):
-            seen.append(first_track(config, tmp_path / "run"))
+            seen.append(first_track(tmp_path / "run"))
 
     whole = run(config, tmp_path / "run", progress=update).document
     early, done = seen

@@ -16,10 +16,12 @@ import costgym
 from costgym.envs.registration import parameters_of
 
 NUMERIC = [name for name in costgym.ENV_IDS if "Chat" not in name]
+VERSION_1 = [name for name in costgym.ENV_IDS if name.endswith("-v1")]
 REFUSING = [name for name in NUMERIC if "enforcement" in parameters_of(name)]
 TIGHT: dict[str, list[dict[str, float]]] = {
     "costgym/Marketplace-v0": [{"price": 5.0}, {"price": 9.0, "calls": 1.5}],
     "costgym/MarketplaceSession-v0": [{"price": 20.0}, {"price": 30.0, "calls": 5.5}],
+    "costgym/MarketplaceSession-v1": [{"price": 20.0}],
     "costgym/OpenCATPCalls-v0": [{"price": 0.05}, {"seconds": 0.9}, {"price": 0.1, "calls": 2.5}],
     "costgym/DecisionAware-v0": [{"price": 0.2}, {"price": 2.0}, {"tokens": 100}, {"tokens": 500, "calls": 0.5}],
 }
@@ -63,7 +65,7 @@ def test_every_numeric_env_passes_stable_baselines_check(env_id: str) -> None:
 
 @pytest.mark.parametrize("env_id", costgym.ENV_IDS)
 def test_every_env_replays_itself(env_id: str) -> None:
-    steps = 60 if env_id.endswith("Chat-v0") else 200  # a random text of the whole length takes ten milliseconds
+    steps = 60 if "Chat" in env_id else 200  # a random text of the whole length takes ten milliseconds
     first, second = (record(env_id, seed=7, steps=steps) for _ in range(2))
     assert first == second
 
@@ -119,6 +121,28 @@ def test_masks_never_empty_and_agree(env_id: str) -> None:
             _, info = env.reset()
 
 
+@pytest.mark.parametrize("env_id", [name for name in VERSION_1 if name in NUMERIC])
+def test_gymnasium_samples_from_the_masks_of_version_1(env_id: str) -> None:
+    env = costgym.make(env_id)
+    _, info = env.reset(seed=0)
+    for _ in range(100):
+        action = env.action_space.sample(info["action_mask"])
+        assert info["action_mask"][action]
+        _, _, terminated, truncated, info = env.step(action)
+        if terminated or truncated:
+            _, info = env.reset()
+
+
+@pytest.mark.parametrize("env_id", VERSION_1)
+def test_an_id_of_version_1_plays_and_records_version_1_and_refuses_version_0(env_id: str) -> None:
+    env = costgym.make(env_id).unwrapped
+    assert env.world_version == 1 == env.world_spec().version  # type: ignore[attr-defined]
+    old = costgym.make(env_id.replace("-v1", "-v0")).unwrapped
+    assert old.world_version == 0 and old.world_spec().digest != env.world_spec().digest  # type: ignore[attr-defined]
+    with pytest.raises(costgym.DataError, match="expected version 1 of the world, got 0"):
+        env.check_world(old.world_spec().document)  # type: ignore[attr-defined]
+
+
 def overspent(env_id: str, enforcement: str | None, budget: dict[str, float], **form: Any) -> int:
     """Episodes of random allowed actions that pass a limit."""
     env = costgym.make(env_id, budget=budget, enforcement=enforcement, **form)
@@ -169,4 +193,4 @@ def test_a_step_before_reset_and_unknown_ids_are_clear_errors(env_id: str) -> No
     with pytest.raises(costgym.CostGymError, match="reset"):
         env.step(env.action_space.sample())
     with pytest.raises(costgym.UnknownName, match=env_id):
-        costgym.make(env_id.replace("-v0", "-v9"))
+        costgym.make(f"{env_id[:-1]}9")

@@ -47,7 +47,7 @@ def forbidden_steps(env_id: str, settings: dict[str, Any], episodes: int = 12) -
         for _ in range(4):
             mask = info["action_mask"]
             if not mask.all():
-                yield env, info, int(generator.choice(np.flatnonzero(~mask)))
+                yield env, info, int(generator.choice(np.flatnonzero(mask == 0)))
             *_, terminated, truncated, info = env.step(int(generator.choice(np.flatnonzero(mask))))
             if terminated or truncated:
                 break

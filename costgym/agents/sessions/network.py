@@ -129,7 +129,7 @@ class Watching:
             fresh = self.memory * ~self.began[:, None, None]
             with torch.no_grad():
                 self.memory = self._network.updated(fresh, self._network.ended(seen, self.slots), self.slots, self.called)
-        mask = torch.as_tensor(info["action_mask"]).clone()
+        mask = torch.as_tensor(info["action_mask"]).bool().clone()
         mask[:, :-2] &= ~self._shut
         return torch.stack([torch.as_tensor(info[name], dtype=torch.float32) for name in LEFT], -1), mask
 

@@ -1,9 +1,9 @@
 """`costgym leaderboard`: rank agents."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
@@ -14,7 +14,7 @@ from costgym.simulators.bounds import Number, Settings, argument, option
 from costgym.simulators.errors import ConfigError, check_known
 
 if TYPE_CHECKING:
-    from costgym.experiments.leaderboard import Leaderboard, RunConfig
+    from costgym.experiments.leaderboard import Leaderboard
 
 FORMATS = ("table", "tsv", "json", "markdown")
 
@@ -77,7 +77,6 @@ def leaderboard(
         typer.echo(f"{len(rows)} rows added, verified by replay")
         return
     from costgym.experiments.leaderboard import JudgeOptions, make_run_config, run
-    from costgym.experiments.play.notices import server_notices
 
     model.keep_replies(model.judge)
     config = make_run_config(options)
@@ -98,7 +97,7 @@ def leaderboard(
         board = run(
             config,
             out,
-            progress=_with_first_track(config, out, progress, shown.wide),
+            progress=_with_first_track(config.only_first.episodes, out, progress, shown.wide),
             engine=engine,
             spending=spending,
             judge=judge,
@@ -111,47 +110,40 @@ def leaderboard(
         with Progress("reading episodes", quiet) as progress:
             show_episodes(out, shown.detail, data, progress.update)
     save_run(store, out)
-    for notice in (notice for row in board.document["rows"] for notice in server_notices(row)):
+    for notice in board.notices:
         typer.echo(f"note: {notice}", err=True)
     _report(board, shown, json_file, quiet)
 
 
 def _report(board: "Leaderboard", shown: ReportOptions, json_file: Path | None, quiet: bool) -> None:
+    from costgym.experiments.pages.leaderboard_page import text_of
+    from costgym.experiments.pages.table import print_table
+
     save_json(json_file, board.document)
     if prints(quiet, json_file):
-        _print(board.document, shown.format, shown.wide)
+        if shown.format == "table":
+            print_table(board.document, console(), shown.wide)
+        else:
+            typer.echo(text_of(board.document, shown.format, shown.wide), nl=False)
         typer.echo(f"page: {board.page.resolve()}", err=shown.format != "table")
 
 
-def _with_first_track(config: "RunConfig", out: Path, progress: Progress, wide: bool) -> Callable[[int, int], None]:
-    """The bar's update; on a terminal, the rows of the first track stand above the bar while the other tracks are played."""
+def _with_first_track(wanted: int, out: Path, progress: Progress, wide: bool) -> Callable[[int, int], None]:
+    """The bar's update; on a terminal, the rows of the first track, of `wanted` episodes, stand above the bar while the other
+    tracks are played."""
     from costgym.experiments.board.tracks import TRACKS
     from costgym.experiments.leaderboard import first_track
     from costgym.experiments.pages.table import print_table
 
-    wanted = config.model_copy(update={"tracks": config.tracks[:1]}).episodes
-    waiting = progress.screen is not None and wanted < config.episodes
+    waiting = progress.screen is not None
 
     def update(done: int, total: int) -> None:
         nonlocal waiting
         progress.update(done, total)
-        if waiting and done >= wanted:
+        if waiting and wanted <= done < total:
             waiting = False
-            if (document := first_track(config, out)) is not None:
-                progress.screen.print(f"\n{TRACKS[config.tracks[0].name].title}, while the other tracks are played")
+            if (document := first_track(out)) is not None:
+                progress.screen.print(f"\n{TRACKS[document['tracks'][0]['name']].title}, while the other tracks are played")
                 print_table(document, progress.screen, wide)
 
     return update
-
-
-def _print(document: Mapping[str, Any], format: str, wide: bool) -> None:
-    from costgym.experiments.pages.leaderboard_page import csv_of
-    from costgym.experiments.pages.table import markdown_of, print_table
-    from costgym.simulators.files import json_text
-
-    if format == "table":
-        print_table(document, console(), wide)
-    elif format == "markdown":
-        typer.echo(markdown_of(document, wide), nl=False)
-    else:
-        typer.echo(csv_of(document, "\t") if format == "tsv" else json_text(document), nl=False)

@@ -91,9 +91,10 @@ def epoch(
     from costgym.experiments.board.epochs.epoch import PUBLIC, create, register
     from costgym.experiments.board.epochs.judging import reveal as publish
     from costgym.experiments.pages.leaderboard_page import pages_of
+    from costgym.experiments.play.execution.engine import Local, default_jobs
 
     if reveal is not None:
-        publish(out, reveal, pages_of)
+        publish(out, reveal, pages_of, Local(default_jobs()))
         typer.echo(f"{reveal}: the secret is published; `costgym verify {reveal}` replays everything")
     elif (out / PUBLIC).exists():
         if keys is None:

@@ -45,6 +45,9 @@ def forge(
     own: Annotated[
         bool, option("One's own tools: no resellers, whole descriptions; no price and no failure that no log has.", "", "--own")
     ] = False,
+    queries: Annotated[
+        Path | None, option("One's own questions with expected calls, as tasks: YAML, JSON, or JSON one a line.", "FILE")
+    ] = None,
     page: Annotated[Path | None, option("Also write a page of the world: tools, data flow, tasks, prices.", "FILE")] = None,
     cache: Annotated[Path, option("Folder in which archives of packages are kept.", "DIR")] = Path("forge-packages"),
     json_file: JsonFile = None,
@@ -63,7 +66,7 @@ def forge(
         raise ConfigError("--out", f"expected a name ending in .yaml for one world, or --worlds N for a folder, got {out}")
     if recorded.traces is not None and not single:
         raise ConfigError("--out", f"expected a name ending in .yaml for the world of traces, got {out}")
-    if recorded.traces is not None:
+    if recorded.traces is not None and queries is None:
         _traces(recorded.traces, recorded, sources or [], out, cache, page, json_file, quiet)
         return
     if not sources:
@@ -72,7 +75,14 @@ def forge(
         raise ConfigError("--own", "makes one world of one's own tools; leave it out, or make one world with --out FILE.yaml")
     if page is not None and not single:
         raise ConfigError("--page", "shows one world; leave it out, or make one world with --out FILE.yaml")
+    if queries is not None:
+        for name, given in (("--worlds", worlds is not None), ("--page", page is not None), ("--traces", recorded.traces)):
+            if given:
+                raise ConfigError("--queries", f"makes one world of one's own questions; leave out {name}")
     profiles, settings = ((), None) if profile is None else measured(profile)
+    if queries is not None:
+        _queries(queries, sources, out, cache, profiles, settings, json_file, quiet)
+        return
     if single:
         report = _one(sources, out, seed, cache, profiles, settings, page, own)
     else:
@@ -111,6 +121,27 @@ def _traces(
         spoken = ", ".join(f"{count} {kind}" for kind, count in report["replaced"].items()) or "nothing"
         typer.echo(f"replaced: {spoken}; a pattern or a list of names may miss some, so read the file before you share it")
     typer.echo(f"scenario: {out}" + (f"\npage: {page}" if page is not None else ""))
+
+
+def _queries(
+    queries: Path, sources: list[str], out: Path, cache: Path, profiles: Any, settings: Any, json_file: Path | None, quiet: bool
+) -> None:
+    from costgym.experiments.fit.forge.expected import forge_queries
+    from costgym.experiments.fit.forge.traces import operations_of
+    from costgym.simulators.files import make_folder, write_atomically, yaml_text
+
+    made, report = forge_queries(queries, list(operations_of(sources, cache)), out.stem, profiles, settings)
+    make_folder(out.parent)
+    write_atomically(out, yaml_text(json.loads(json.dumps(made))))
+    save_json(json_file, report)
+    if not prints(quiet, json_file):
+        return
+    typer.echo(f"{report['tasks']} tasks of your own, {report['tools']} tools, {report['calls']} expected calls")
+    if report["made_up"]:
+        typer.echo(f"made up: the results of {report['made_up']} calls, in the form that their documents describe")
+    if report["unstated"]:
+        typer.echo(f"not checked: {len(report['unstated'])} arguments that nothing states, first {report['unstated'][0]}")
+    typer.echo(f"scenario: {out}")
 
 
 def _one(

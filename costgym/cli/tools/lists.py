@@ -49,14 +49,15 @@ def agents(json_file: JsonFile = None) -> None:
 
 
 def envs(json_file: JsonFile = None) -> None:
-    """List the environments.
+    """List the environments, with the versions of the world that they play.
 
     Example: `costgym envs`
     """
     from costgym import ENV_IDS
-    from costgym.envs.registration import describe
+    from costgym.envs.registration import describe, worlds_of
 
-    print_list([{"id": name, "what": describe(name)} for name in ENV_IDS], json_file)
+    rows = [{"id": name, "world": " ".join(map(str, worlds_of(name))), "what": describe(name)} for name in ENV_IDS]
+    print_list(rows, json_file)
 
 
 def scenarios(json_file: JsonFile = None) -> None:

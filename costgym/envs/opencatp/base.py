@@ -13,6 +13,7 @@ import numpy as np
 from costgym.envs.base import ActType, BaseEnv, Instance, ObsType, no_episode
 from costgym.envs.seats import PlanSeat
 from costgym.envs.world_spec import Document, WorldSpec
+from costgym.simulators.bounds import WORLDS
 from costgym.simulators.digests import SCHEMA, digest_of, short_hash
 from costgym.simulators.draws import stable_generator, stable_integer
 from costgym.simulators.errors import ConfigError, DataError, check_known
@@ -74,9 +75,10 @@ class PlanWorld(WorldSpec):
 
     def digest_under(self, schema: int) -> str:
         names, document = ("name", "outcomes", "profile"), self.document
-        drawn = document.keys() - {"arrangement"}
-        if sorted(drawn) != list(names) or document["name"] != WORLD or not isinstance(document["outcomes"], str):
-            raise DataError("header", f"expected a world {WORLD} with {', '.join(names)}; got {sorted(document)}", "scenario")
+        known = sorted(document.keys() - {"world", "arrangement"}) == list(names) and self.version in WORLDS
+        if not known or document["name"] != WORLD or not isinstance(document["outcomes"], str):
+            wanted = f"expected a world {WORLD} with {', '.join(names)}, of version {' or '.join(map(str, WORLDS))}"
+            raise DataError("header", f"{wanted}; got {sorted(document)}, version {self.version!r:.40}", "scenario")
         read_profile(document["profile"], "header")
         if schema == SCHEMA:
             return digest_of(document)
@@ -87,6 +89,7 @@ class PlanWorld(WorldSpec):
             "name": WORLD,
             "description": "Vision tools were really executed beforehand; plans are looked up and priced by the profile.",
             "currency": "USD",
+            **self.stated_version,
             "profile": self.document["profile"]["name"],
         }
 
@@ -268,8 +271,9 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
             raise ConfigError("scores", "episodes with custom scores cannot be recorded; name a table: outcomes=FILE")
         if profile.pricing != FaasPricing.opencatp():
             raise ConfigError("profile", "episodes with custom pricing cannot be recorded; use OpenCATP's pricing")
-        drawn = {"arrangement": self._arrangement} if self._arrangement else {}
-        return self.world_class({"name": WORLD, "profile": profile_record(profile), "outcomes": self._digest(table), **drawn})
+        optional = {"world": self.world_version, "arrangement": self._arrangement}
+        stated = {name: value for name, value in optional.items() if value}
+        return self.world_class({"name": WORLD, "profile": profile_record(profile), "outcomes": self._digest(table), **stated})
 
     def world_settings(self) -> dict[str, Any]:
         settings = {
@@ -284,6 +288,7 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         return settings if self.outcomes is None else {**settings, "outcomes": self.outcomes}
 
     def check_world(self, document: Mapping[str, Any]) -> None:
+        super().check_world(document)
         table = self.evaluator.scores
         read = self._digest(table) if isinstance(table, OutcomeTable) else "scores from elsewhere"
         if read != document["outcomes"]:

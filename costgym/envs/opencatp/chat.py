@@ -155,6 +155,18 @@ class OpenCATPChatEnv(OpenCATPBase[str, str]):
         return self._played(PlayedPlan(() if plan is None else plan.steps, tokens, refused), price)
 
 
+class OpenCATPChatEnvV1(OpenCATPChatEnv):
+    """Give a plan of vision tools in one message, and pay for the tools in it, in the world of version 1.
+
+    ## Version history
+
+    * v1: plays version 1 of the world, and its action space samples plans that can be read.
+    * v0: first version; plays version 0 of the world, in which recordings up to 0.2 were made.
+    """
+
+    worlds = (1,)
+
+
 def read_plan(text: str) -> tuple[Plan | None, str]:
     """Parse the first JSON list in a text as a plan; return (plan, "") or (None, problem). Nothing in it is executed."""
     start = text.find("[")

@@ -68,7 +68,7 @@ class OpenCATPNumeric(OpenCATPBase[Observation, "int | np.integer[Any]"]):
 
     def _info(self) -> dict[str, Any]:
         info = super()._info()
-        info["action_mask"] = self.action_masks()
+        info["action_mask"] = self.action_masks().astype(self.mask_type, copy=False)
         info["status"] = int(self._status)
         return info
 

@@ -350,3 +350,22 @@ class OpenCATPEnv(OpenCATPNumeric):
             dtype=np.float32,
         )
         return {"tokens": self._tokens.copy(), **self._features(), "progress": progress}
+
+
+class OpenCATPEnvV1(OpenCATPEnv):
+    """Write a plan of vision tools token by token, and pay for the tools in it, in the world of version 1.
+
+    ## Information
+
+    | key | type | meaning |
+    | --- | --- | --- |
+    | `action_mask` | int8 array | Which actions are allowed, 1 or 0 for each, as `sample(mask)` takes them. |
+
+    ## Version history
+
+    * v1: plays version 1 of the world; `info["action_mask"]` is int8.
+    * v0: first version; plays version 0 of the world, in which recordings up to 0.2 were made.
+    """
+
+    worlds = (1,)
+    mask_type = np.int8

@@ -87,6 +87,11 @@ class SessionWorld(WorldSpec):
         except (KeyError, TypeError, ValueError) as error:
             raise ConfigError("header", f"expected the rules of a session, got {self.document!r:.60}") from error
 
+    @property
+    def version(self) -> Any:
+        rules = self.document.get("rules")
+        return rules.get("world", 0) if isinstance(rules, Mapping) else 0
+
     def digest_under(self, schema: int) -> str:
         return self._rules().digest_under(schema)
 
@@ -94,13 +99,13 @@ class SessionWorld(WorldSpec):
         rules = self._rules()
         tools = f"tools of {rules.scenario.name}" if rules.scenario else f"{rules.tools} tools"
         about = f"Sessions of {rules.queries} queries over {tools} that drift, under one budget."
-        return {"name": self.document["name"], "description": about, "currency": "credits"}
+        return {"name": self.document["name"], "description": about, "currency": "credits", **self.stated_version}
 
     def arguments(self, settings: Document, data: str | None = None) -> dict[str, Any]:
         rules = self._rules().model_dump(mode="json")
         if data is not None and "scenario" in rules:
             rules["scenario"]["source"]["data"] = data
-        rules.pop("world", None)  # which the environment's id tells
+        rules.pop("world", None)  # the id says it
         return {**settings, **rules}
 
     @property
@@ -167,14 +172,14 @@ class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
     def _rules(self, settings: SessionSettings) -> dict[str, Any]:
         """The fields of `SessionRules` that the arguments set."""
-        return {name: getattr(settings, name) for name in _RULES}
+        return {**{name: getattr(settings, name) for name in _RULES}, "world": self.world_version}
 
     def _configure(self, settings: SessionSettings) -> None:
         """Check the arguments that views of sessions share."""
         check_known("split", settings.split, self.splits)
         rules, failures, budget = self._rules(settings), settings.failures, settings.budget
         if settings.scenario is not None:
-            rules["scenario"] = world = named_scenario(settings.scenario, None)
+            rules["scenario"] = world = named_scenario(settings.scenario, None).in_world(*self.worlds)
             # agents may know how the world's tools were drawn; how they fail, and that by regimes, stays the sessions' own
             changes = {"kinds": FAILURES.kinds, "persistence": 0.0, "bursts": None}
             failures = world.failures.model_copy(update=changes) if failures is None else failures

@@ -230,3 +230,15 @@ class SessionChatEnv(SessionBase[str, str], TalkEnv):
 
     def _info(self) -> dict[str, Any]:
         return self._session_info(self._playing())
+
+
+class SessionChatEnvV1(SessionChatEnv):
+    """Answer a hundred queries with one budget, in words, in the world of version 1.
+
+    ## Version history
+
+    * v1: plays version 1 of the world, and its action space samples calls that can be read.
+    * v0: first version; plays version 0 of the world, in which recordings up to 0.2 were made.
+    """
+
+    worlds = (1,)

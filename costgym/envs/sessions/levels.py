@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from costgym.envs.base import takes
 from costgym.envs.sessions.base import SPLITS_1, SessionSettings
 from costgym.envs.sessions.session import MarketplaceSessionEnv, MarketplaceSessionSettings
@@ -12,8 +14,8 @@ from costgym.simulators.sessions.rules import SessionRules
 
 
 @dataclass(frozen=True, kw_only=True)
-class SessionLevelSettings(MarketplaceSessionSettings):
-    """Arguments of `SessionLevelEnv`, which describes them; None is the level's."""
+class SessionV1Settings(MarketplaceSessionSettings):
+    """Arguments of `MarketplaceSessionEnvV1`, which describes them; None is the level's."""
 
     level: str = "medium"
     queries: int | None = None
@@ -29,7 +31,7 @@ class SessionLevelSettings(MarketplaceSessionSettings):
     budget_share: float | None = None
 
 
-class SessionLevelEnv(MarketplaceSessionEnv):
+class MarketplaceSessionEnvV1(MarketplaceSessionEnv):
     """Answer a session's queries with one budget, at one of four levels: find out which tools work, remember, and choose.
 
     ## Description
@@ -99,13 +101,16 @@ class SessionLevelEnv(MarketplaceSessionEnv):
 
     ## Version history
 
-    * v1: levels, a split of shifted sessions, an observation that holds what references read, draws by counter.
+    * v1: levels, a split of shifted sessions, an observation that holds what references read, draws by counter, an int8 mask.
+    * v0: first version; plays version 0 of the world, in which recordings up to 0.2 were made.
     """
 
+    worlds = (1,)
+    mask_type = np.int8
     splits = SPLITS_1
 
-    @takes(SessionLevelSettings)
-    def __init__(self, settings: SessionLevelSettings) -> None:
+    @takes(SessionV1Settings)
+    def __init__(self, settings: SessionV1Settings) -> None:
         check_known("level", settings.level, LEVELS)
         self.level = settings.level
         self._make(settings)
@@ -118,7 +123,7 @@ class SessionLevelEnv(MarketplaceSessionEnv):
 
     def _level_rules(self, settings: SessionSettings, shifted: bool) -> dict[str, Any]:
         arguments = {name: value for name, value in super()._rules(settings).items() if value is not None}
-        return {**rules_at(self.level, shifted), **arguments, "world": 1}
+        return {**rules_at(self.level, shifted), **arguments}
 
     def world_settings(self) -> dict[str, Any]:
         return {**super().world_settings(), "level": self.level}

@@ -267,8 +267,11 @@ class MarketplaceSessionEnv(NumericEnv[Observation, Number], SessionBase[Observa
 
     def _info(self, episode: SessionEpisode) -> dict[str, Any]:
         info = self._session_info(episode, status=int(self._status))
-        mask = self._possible(episode)
-        return {**info, "tool": self._features.reported, "action_mask": mask.view(np.int8) if self.rules.world else mask}
+        return {
+            **info,
+            "tool": self._features.reported,
+            "action_mask": self._possible(episode).astype(self.mask_type, copy=False),
+        }
 
     def action_masks(self) -> NDArray[np.bool_]:
         """The present action mask, (actions,) bool: what the argument `mask` lets through. `next` always is."""

@@ -87,6 +87,5 @@ class NativeSessions(NativeVectorEnv):
     def figures(self, out: Any) -> dict[str, NDArray[Any]]:
         progress = {"query": out.queries, "value": out.values[0], "value_share": out.values[1], "tool": out.reported}
         info = {**figures_info(out, self.scalar.cost), **progress}
-        if self.scalar.rules.world:
-            info["action_mask"] = info["action_mask"].view(np.int8)
+        info["action_mask"] = info["action_mask"].view(self.scalar.mask_type)
         return info

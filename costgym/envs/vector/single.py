@@ -52,7 +52,7 @@ class SingleBatch(NativeVectorEnv):
         # effects and roles, which only worlds with writes show
         self.more = {name: array[0] for name, array in self.observations(out).items() if name in ("roles", "effects")}
         self.mask: NDArray[np.bool_] = out.mask[0]
-        self.mask_type = np.int8 if getattr(env.unwrapped.rules, "world", 0) else np.bool_
+        self.mask_type = env.mask_type
         # the next action, and the task and the seed of the next episode
         start = np.zeros(1, np.int64), np.zeros(1, np.uint64), np.ones(1, np.bool_)
         self._next = np.zeros(1, np.int64), kernels.Starts(*start, drawn=True)

@@ -25,24 +25,25 @@ from costgym.agents.models.cached import Cached
 from costgym.agents.models.named import read_model_name
 from costgym.agents.registry import make_agent, make_model
 from costgym.experiments.board.conditions import currency_of, grouped, place_of, rank_rows, ranking_metric
-from costgym.experiments.board.judged import VERDICTS, with_verdicts
+from costgym.experiments.board.judged import VERDICTS, JudgeOptions, judge_run, with_verdicts
 from costgym.experiments.board.rows import BY_EPISODE, columns_of, tokens_counted
 from costgym.experiments.board.run_config import FORMAT, RunConfig, TrackConfig, copied_run, entry_of, read_run_config
 from costgym.experiments.board.run_log import EPISODES, EpisodeOutput, Key, RunLog, read_episodes
 from costgym.experiments.board.tracks import track_documents, track_of
 from costgym.experiments.play.episodes import RolloutContext, play_many
-from costgym.experiments.play.execution.concurrent import Concurrent, batch_of
+from costgym.experiments.play.execution.concurrent import CONCURRENCY, Concurrent, batch_of, engine_for, for_replays
 from costgym.experiments.play.execution.engine import Engine
 from costgym.experiments.play.experience import ExperienceSettings, describe_experience, past_uses
 from costgym.experiments.play.judging.verdicts import Verdicts
 from costgym.experiments.play.metrics import GRADINGS, episode_figures, summarise, with_budget_areas, with_fault_robustness
+from costgym.experiments.play.notices import server_notices
 from costgym.experiments.play.result_set import Results
 from costgym.experiments.play.results import EpisodeResult
 from costgym.experiments.play.spending import Spending, sample_episodes
 from costgym.experiments.play.trajectories.format import relocated
 from costgym.experiments.play.trajectories.verify import BROKEN
 from costgym.simulators.errors import ConfigError, DataError, UnknownName
-from costgym.simulators.files import change_together, json_text, read_json
+from costgym.simulators.files import change_together, finish_change, json_text, make_folder, read_json, write_atomically
 from costgym.simulators.scenario import parse_scenario
 
 SUBMISSIONS = "submissions"  # folder of the submissions that were added to a run
@@ -88,6 +89,11 @@ class Leaderboard:
     @property
     def page(self) -> Path:
         return self.folder / "index.html"
+
+    @property
+    def notices(self) -> list[str]:
+        """What the servers of the models did that is not the models' play, a sentence each."""
+        return [notice for row in self.document["rows"] for notice in server_notices(row)]
 
     @property
     def results(self) -> Results:
@@ -253,82 +259,100 @@ def _experience_document(config: RunConfig, track: TrackConfig, experience: str 
     return {"experience": {**about, **describe_experience(experience)}}
 
 
-def finish_episodes(
-    config: RunConfig,
-    folder: Path,
-    experience: str | None,
-    engine: Engine,
-    progress: Progress | None,
-    spending: Spending | None,
-    players: Players = NO_PLAYERS,
-) -> list[EpisodeResult]:
-    """Play the episodes of a run that its folder lacks; returns all of them, in order."""
-    with RunLog(folder, config) as log:
-        if progress is not None:
-            progress(len(log.found), config.episodes)
-        journal = folder / REPLIES if isinstance(engine, Concurrent) else None
-        entries = Entries(config, experience, batch_of(engine), journal, players)
-        if spending is not None:
-            _expect_spending(spending, config, experience, log.found, players)
-        if spending is None:
-            outputs = engine.stream(play_item, entries, _work_items(config, log.found, engine.episodes_per_task))
-        else:
-            singles = (((*item[:3],), item) for item in _work_items(config, log.found, 1))
-            outputs = spending.stream(engine, play_item, entries, singles, lambda output: output.result)
-        for played in outputs:
-            log.add(played)
+class Run:
+    """A run in its folder: it plays what the folder lacks, asks a judge, and publishes the table."""
+
+    def __init__(self, config: RunConfig, folder: Path, players: Players = NO_PLAYERS) -> None:
+        self.config, self.folder, self.players = config, folder, players
+        self.results: list[EpisodeResult] = []
+        self._experience: str | None = None
+
+    def engine(self, jobs: int, concurrency: int = CONCURRENCY) -> Engine:
+        """What plays the run's model on this machine."""
+        return engine_for(self.config.model, jobs, concurrency)
+
+    def claim(self) -> None:
+        """Raise an error if the folder holds another run or other files; it may hold a part of this run."""
+        make_folder(self.folder)
+        check_owner(self.config.to_json(), self.folder)
+
+    def begin(self) -> None:
+        """Write the configuration, and end what a killed process left half done."""
+        finish_change(self.folder)
+        write_atomically(self.folder / "run.json", self.config.to_json())
+
+    def play(self, engine: Engine, progress: Progress | None = None, spending: Spending | None = None) -> None:
+        """Play the episodes that the folder lacks; `results` then has all of them, in order."""
+        config = self.config
+        # explorers use the simulated model, which a batch of requests to a local model does not speed up
+        self._experience = experience_text(config, for_replays(engine))
+        with RunLog(self.folder, config) as log:
             if progress is not None:
                 progress(len(log.found), config.episodes)
-    if spending is not None:
-        spending.check(len(log.found), config.episodes)
-    results = log.finish()
-    shutil.rmtree(folder / REPLIES, ignore_errors=True)
-    return results
+            journal = self.folder / REPLIES if isinstance(engine, Concurrent) else None
+            entries = Entries(config, self._experience, batch_of(engine), journal, self.players)
+            if spending is None:
+                outputs = engine.stream(play_item, entries, self._work_items(log.found, engine.episodes_per_task))
+            else:
+                self._expect_spending(spending, log.found)
+                singles = (((*item[:3],), item) for item in self._work_items(log.found, 1))
+                outputs = spending.stream(engine, play_item, entries, singles, lambda output: output.result)
+            for played in outputs:
+                log.add(played)
+                if progress is not None:
+                    progress(len(log.found), config.episodes)
+        if spending is not None:
+            spending.check(len(log.found), config.episodes)
+        self.results = log.finish()
+        shutil.rmtree(self.folder / REPLIES, ignore_errors=True)
 
+    def judge(self, judge: JudgeOptions, progress: Progress | None = None, spending: Spending | None = None) -> None:
+        """Ask a model for the verdicts that the folder lacks, for what is left of the limit of both."""
+        if judge.limit_usd is not None and spending is not None:
+            judge = judge._replace(limit_usd=judge.limit_usd - spending.spent_usd)
+        judge_run(self.folder, self.config, judge, progress)
 
-def _expect_spending(
-    spending: Spending,
-    config: RunConfig,
-    experience: str | None,
-    found: Mapping[Key, EpisodeResult],
-    players: Players = NO_PLAYERS,
-) -> None:
-    """Forecast what the episodes that are left cost, and count those that were played; raises ConfigError if there is a limit,
-    but tokens of the run have no price of the table."""
-    simulated = Entries(config.model_copy(update={"model": "simulated"}), experience, players=players)
-    left_of_all, unpriced = 0, []
-    for row in config.rows():
-        played = [found[key] for index in range(row.condition.episodes) if (key := (*row.key, index)) in found]
-        left = row.condition.episodes - len(played)
-        usd_per_unit: float | None = 0.0
-        if simulated.context(*row.key).agent.model == "simulated":  # the run's model takes its place
-            usd_per_unit = spending.usd_per_unit(row.track.scenario)
-        if usd_per_unit is None:
-            unpriced.append(row.track.name)
-            usd_per_unit = 0.0
-        indices = sample_episodes(row.condition.episodes) if left and usd_per_unit else []
-        items = [WorkItem(*row.key, index, index + 1) for index in indices]
-        sample = [output.result for item in items for output in play_item(simulated, item)]
-        spending.expect(row.key, usd_per_unit, sample, left)
-        left_of_all += left if sample else 0
-        for result in played:
-            spending.add(row.key, result)
-    if unpriced:
-        spending.unpriced(list(dict.fromkeys(unpriced)))
-    spending.announce(left_of_all)
+    def publish(self, pages: PageMaker | None) -> dict[str, Any]:
+        """Write and return the table, with the verdicts that the folder holds; see `publish`."""
+        verdicts = Verdicts.read(self.folder / VERDICTS)
+        return publish(self.folder, summarise_run(self.config, self.results, self._experience, verdicts), pages=pages)
 
+    def _expect_spending(self, spending: Spending, found: Mapping[Key, EpisodeResult]) -> None:
+        """Forecast what the episodes that are left cost, and count those that were played; raises ConfigError if there is a
+        limit, but tokens of the run have no price of the table."""
+        simulated = Entries(self.config.model_copy(update={"model": "simulated"}), self._experience, players=self.players)
+        left_of_all, unpriced = 0, []
+        for row in self.config.rows():
+            played = [found[key] for index in range(row.condition.episodes) if (key := (*row.key, index)) in found]
+            left = row.condition.episodes - len(played)
+            usd_per_unit: float | None = 0.0
+            if simulated.context(*row.key).agent.model == "simulated":  # the run's model takes its place
+                usd_per_unit = spending.usd_per_unit(row.track.scenario)
+            if usd_per_unit is None:
+                unpriced.append(row.track.name)
+                usd_per_unit = 0.0
+            indices = sample_episodes(row.condition.episodes) if left and usd_per_unit else []
+            items = [WorkItem(*row.key, index, index + 1) for index in indices]
+            sample = [output.result for item in items for output in play_item(simulated, item)]
+            spending.expect(row.key, usd_per_unit, sample, left)
+            left_of_all += left if sample else 0
+            for result in played:
+                spending.add(row.key, result)
+        if unpriced:
+            spending.unpriced(list(dict.fromkeys(unpriced)))
+        spending.announce(left_of_all)
 
-def _work_items(config: RunConfig, found: Mapping[Key, EpisodeResult], longest: int) -> list[WorkItem]:
-    """List what is still to be played, in runs of consecutive episodes."""
-    items = []
-    for row in config.rows():
-        missing = [index for index in range(row.condition.episodes) if (*row.key, index) not in found]
-        start = 0
-        for place in range(1, len(missing) + 1):
-            if place == len(missing) or missing[place] != missing[place - 1] + 1 or place - start == longest:
-                items.append(WorkItem(*row.key, missing[start], missing[place - 1] + 1))
-                start = place
-    return items
+    def _work_items(self, found: Mapping[Key, EpisodeResult], longest: int) -> list[WorkItem]:
+        """List what is still to be played, in runs of consecutive episodes."""
+        items = []
+        for row in self.config.rows():
+            missing = [index for index in range(row.condition.episodes) if (*row.key, index) not in found]
+            start = 0
+            for end in range(1, len(missing) + 1):
+                if end == len(missing) or missing[end] != missing[end - 1] + 1 or end - start == longest:
+                    items.append(WorkItem(*row.key, missing[start], missing[end - 1] + 1))
+                    start = end
+        return items
 
 
 _ONE_AT_A_TIME = threading.Lock()

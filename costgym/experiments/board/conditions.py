@@ -8,11 +8,10 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
-from costgym.experiments.board.tracks import has_own_limits, track_of
+from costgym.experiments.board.tracks import TRACKS, track_of
 from costgym.experiments.play.metric_registry import with_unit
 from costgym.experiments.play.metrics import GRADINGS
 from costgym.experiments.play.results import EpisodeResult
-from costgym.simulators.errors import check_known
 from costgym.simulators.ledger import RESOURCES
 
 PASS_RATE = "pass_rate_under_budget"
@@ -84,6 +83,11 @@ def row_key(row: Mapping[str, Any], document: Mapping[str, Any]) -> str:
     return condition_key(row.get("budget") or {}, settings_of(row, document), str(row.get("track", "")))
 
 
+def grading_of(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The grading of a leaderboard's rows."""
+    return next((row["grading"] for row in rows if row.get("grading") in GRADINGS), GRADINGS[0])
+
+
 def seeds_of(document: Mapping[str, Any], track: str | None = None) -> int:
     """The episodes of one task in a row, of a leaderboard or of one of its tracks."""
     return int(_of_track(document, track).get("seeds") or 1)
@@ -119,7 +123,8 @@ def condition_label(row: Mapping[str, Any], document: Mapping[str, Any]) -> str:
     said = [_SETTING_LABELS.get(name, f"{name} {{}}").format(settings[name]) for name in names]
     budget = row.get("budget") or {}
     limits = budget_label(budget, currency_of(document, row.get("track")))
-    if not budget and has_own_limits(str(row.get("track"))):
+    track = TRACKS.get(str(row.get("track")))
+    if not budget and track is not None and track.computes_limits:
         limits = OWN_LIMITS
     return ", ".join([*said, *([limits] if budget or not said else [])])
 
@@ -151,7 +156,6 @@ def shown_first(groups: Sequence[Sequence[Mapping[str, Any]]]) -> int:
 def ranking_metric(document: Mapping[str, Any], grading: str | None = None, track: str | None = None) -> str:
     """The figure that ranks the rows of a leaderboard, or of one of its tracks."""
     chosen = grading or document.get("grading") or GRADINGS[0]
-    check_known("grading", chosen, GRADINGS)
     metric = str(_of_track(document, track).get("ranked_by") or PASS_RATE)
     return f"judged_{metric}" if chosen == "judge" and metric == PASS_RATE else metric
 

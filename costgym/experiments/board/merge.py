@@ -12,7 +12,7 @@ from costgym.experiments.play.results import EpisodeResult
 from costgym.simulators.errors import ConfigError
 
 ALIKE = ("seed", "grading", "seeds", "ranked_by")  # what rows of one track have in common, besides their world
-WORLD = ("digest", "split", "profile")  # of a track's scenario
+WORLD = ("world", "digest", "split", "profile")  # of a track's scenario
 
 
 def merge(runs: Sequence[Run]) -> Run:

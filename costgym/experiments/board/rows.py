@@ -19,8 +19,8 @@ from costgym.agents.models.base import MISHAPS, REQUESTS, SERVER_NOTES
 from costgym.agents.registry import CLIENT, agents
 from costgym.experiments.board.conditions import PASS_RATE
 from costgym.experiments.board.run_config import RowConfig
-from costgym.experiments.board.tracks import charges_tokens, track_documents
-from costgym.experiments.play.metric_registry import REGISTRY, Metric, Row, figure, written
+from costgym.experiments.board.tracks import TRACKS, track_documents
+from costgym.experiments.play.metric_registry import REGISTRY, Metric, Row, figure, plain, written
 from costgym.experiments.play.metrics import JUDGE_FIGURES
 from costgym.experiments.play.results import EpisodeResult
 from costgym.experiments.play.statistics import holm, sign_flip_p_values
@@ -130,7 +130,7 @@ def block_by_row(groups: Iterable[Sequence[Row]]) -> dict[int, str]:
 def tokens_counted(row: RowConfig, results: Iterable[EpisodeResult]) -> bool:
     """Whether the tokens that a row pays for were counted by us, where its model answered, or where none are paid for."""
     counts_itself = is_custom(row.agent) or row.agent.startswith(CLIENT)
-    if not charges_tokens(row.track.name) or not counts_itself:
+    if not TRACKS[row.track.name].charges_tokens or not counts_itself:
         return True
     # in this process it has models of its own; in a rerun ours counts what it is asked for
     return all(result.replies.get(REQUESTS) for result in results if not result.void)
@@ -146,7 +146,7 @@ def reasons(rows: Iterable[Row], key: str = "void_reasons") -> list[str]:
     counts: Counter[str] = Counter()
     for row in rows:
         counts.update({str(reason): int(count) for reason, count in (row.get(key) or {}).items()})
-    return [reason for reason, _ in counts.most_common()]
+    return [plain(reason) for reason, _ in counts.most_common()]
 
 
 def tracks_in_order(leaderboard: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from costgym.agents.base import view_of
 from costgym.agents.checkpoints import FOLDER, checkpoints
 from costgym.agents.custom import is_custom
 from costgym.agents.models.named import priced_for, read_model_name
@@ -22,7 +23,7 @@ from costgym.experiments.board.conditions import PASS_RATE, Condition, budget_or
 from costgym.experiments.board.run_options import MAX_SEEDS, RunOptions
 from costgym.experiments.board.suites import ALL_VIEWS, Suite, SuiteWorld, playable
 from costgym.experiments.board.suites import suite as suite_named
-from costgym.experiments.board.tracks import TRACKS, has_own_limits
+from costgym.experiments.board.tracks import TRACKS
 from costgym.experiments.play.experience import ExperienceSettings
 from costgym.simulators import __version__
 from costgym.simulators.errors import ConfigError, DataError, UnknownName
@@ -90,7 +91,7 @@ class TrackConfig(BaseModel):
 
     def make_env(self, env_id: str, condition: Condition, data: str | None = None) -> gym.Env[Any, Any]:
         """The environment in which an agent plays under a condition."""
-        if env_id not in TRACKS[self.name].views:
+        if view_of(env_id) not in TRACKS[self.name].views:
             raise ConfigError("--agents", f"{env_id} is not an environment of the track {self.name}; {self.env} is")
         world, varied = class_of(env_id).world_class(self.scenario).varied(condition.settings)
         settings = {
@@ -98,7 +99,7 @@ class TrackConfig(BaseModel):
             **self.settings.get(env_id, {}),
             **varied,
             "split": self.split,
-            "budget": dict(condition.budget) or (None if has_own_limits(self.name) else {}),
+            "budget": dict(condition.budget) or (None if TRACKS[self.name].computes_limits else {}),
         }
         env = make(env_id, disable_env_checker=True, **world.arguments(settings, data))
         base_env(env).check_world(world.document)
@@ -204,6 +205,11 @@ class RunConfig(BaseModel):
             if track.name == name:
                 return track
         raise UnknownName("track of the run", name, [track.name for track in self.tracks])
+
+    @property
+    def only_first(self) -> "RunConfig":
+        """The same run with its first track alone."""
+        return self.model_copy(update={"tracks": self.tracks[:1]})
 
     @property
     def agents(self) -> tuple[str, ...]:

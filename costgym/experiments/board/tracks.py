@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from costgym.agents.base import DECISION, NUMERIC, PLAN_CALLS, PLAN_CHAT, PLANS, SESSION, TEXT
+from costgym.agents.base import DECISION, NUMERIC, PLAN_CALLS, PLAN_CHAT, PLANS, SESSION, TEXT, view_of
 from costgym.envs.registration import class_of
 
 
@@ -21,6 +21,16 @@ class Track:
     sees: str  # one sentence on what its agents are given and what they decide
     views: tuple[str, ...]  # the environments that are played in, the usual one first
     world: str = ""  # scenario of a track whose views another track plays in, too; its episodes' settings name it
+
+    @property
+    def charges_tokens(self) -> bool:
+        """Whether its agents report the tokens of their models, and pay for them."""
+        return class_of(self.views[0]).calls_by_name
+
+    @property
+    def computes_limits(self) -> bool:
+        """Whether each episode has limits of its own where none are given."""
+        return class_of(self.views[0]).computes_limits
 
 
 _ALL = (
@@ -70,17 +80,8 @@ _OF_WORLD = {(view, track.world): track.name for track in _ALL if track.world fo
 
 def track_of(env_id: str, settings: Mapping[str, Any] | None = None) -> str:
     """The track of an environment, or of episodes with these settings; "" where it belongs to none."""
-    return _OF_WORLD.get((env_id, str((settings or {}).get("scenario")))) or _OF_VIEW.get(env_id, "")
-
-
-def charges_tokens(track: str) -> bool:
-    """Whether agents of a track report the tokens of their models, and pay for them."""
-    return class_of(TRACKS[track].views[0]).calls_by_name
-
-
-def has_own_limits(track: str) -> bool:
-    """Whether each episode of a track has limits of its own where none are given."""
-    return track in TRACKS and class_of(TRACKS[track].views[0]).computes_limits
+    view = view_of(env_id)
+    return _OF_WORLD.get((view, str((settings or {}).get("scenario")))) or _OF_VIEW.get(view, "")
 
 
 def track_documents(document: Mapping[str, Any]) -> list[dict[str, Any]]:

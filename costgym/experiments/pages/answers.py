@@ -12,6 +12,7 @@ from costgym.experiments.board.conditions import (
     by_condition,
     condition_label,
     currency_of,
+    grading_of,
     ranking_metric,
     seeds_of,
     shown_first,
@@ -27,7 +28,6 @@ from costgym.experiments.board.rows import (
     shown_name,
 )
 from costgym.experiments.play.metric_registry import REGISTRY, Row, brief, estimate, figure, plain, with_unit
-from costgym.experiments.play.metrics import GRADINGS
 
 NOBODY = "no agent has a success."
 UNITS = {"rate": "%"}  # of kinds of figures
@@ -40,11 +40,6 @@ class Answer(NamedTuple):
     cheapest: Row | None  # the lowest cost of a success
     rivals: str  # which other agents are as good as the leader, in words
     sentence: str
-
-
-def grading_of(rows: Sequence[Row]) -> str:
-    """The grading of a leaderboard's rows."""
-    return next((row["grading"] for row in rows if row.get("grading") in GRADINGS), GRADINGS[0])
 
 
 def answer(rows: Sequence[Row], track: Mapping[str, Any], grading: str) -> Answer:

@@ -19,6 +19,7 @@ from costgym.experiments.board.conditions import (
     condition_label,
     condition_places,
     currency_of,
+    grading_of,
     rank_rows,
     ranking_metric,
     row_key,
@@ -50,14 +51,14 @@ from costgym.experiments.board.rows import (
 from costgym.experiments.board.store.runs import entry_of
 from costgym.experiments.board.tracks import TRACKS
 from costgym.experiments.pages.agent_notes import describe, judge_note, papers_behind
-from costgym.experiments.pages.answers import grading_of
 from costgym.experiments.pages.first_screen import first_screen
 from costgym.experiments.pages.html import asset, embedded, render
 from costgym.experiments.pages.learning_curves import curves_section
 from costgym.experiments.pages.sections import sections_of
-from costgym.experiments.pages.table import ALWAYS_SHOWN
+from costgym.experiments.pages.table import ALWAYS_SHOWN, markdown_of
 from costgym.experiments.play.metric_registry import REGISTRY, Metric, Row, cell, figure, interval, plain
 from costgym.experiments.play.metrics import GRADINGS
+from costgym.simulators.files import json_text
 
 COLUMNS = 4  # figures that the table shows at first; a button shows all
 CSV = "leaderboard.csv"
@@ -73,12 +74,9 @@ _EXPLAINED = (
 )
 _CHECKED = (
     "Replayed: every figure of the row follows from recorded actions that were played again here. This does not prove that the "
-    "agent chose them without knowing the outcome. Rerun: the agent itself was run again, on seeds and in worlds that nobody "
-    "knew before, in a separate process that receives observations only, and the row is ranked by that run: by what it comes "
-    "to in this world, measured by reference agents that played in both. The claim is confirmed if it lies within five points "
-    "of that (two one-sided tests at 5 %), refuted if it is higher by a test at 1 %, else undecided. The secret behind "
-    "those seeds, its hash and the actions of the rerun are kept with the entry, and the actions were replayed here too. That "
-    "this agent took them is the word of the leaderboard's maintainer."
+    "agent chose them without knowing the outcome. Rerun: the judge of an epoch ran the agent itself, in a separate process "
+    "that receives observations only, in worlds that follow from a secret which nobody outside knew; the row is ranked by that "
+    "run, and what the entry had claimed stands beside it. Once the secret is published, anybody can play the run again."
 )
 NOTHING = Markup("")
 Ranks = dict[int, tuple[int, str, str]]  # place in the whole order, rank, and band of ranks, by the identity of the row
@@ -92,11 +90,19 @@ def pages_of(leaderboard: Mapping[str, Any], episodes: bool = False) -> dict[str
     return {**{file: page_of(leaderboard, track, episodes) for track, file in files.items()}, CSV: csv_of(leaderboard)}
 
 
+def text_of(leaderboard: Mapping[str, Any], format: str, wide: bool = False) -> str:
+    """Write a leaderboard for a pipe: as `tsv`, `markdown` or `json`."""
+    if format == "markdown":
+        return markdown_of(leaderboard, wide)
+    return csv_of(leaderboard, "\t") if format == "tsv" else json_text(leaderboard)
+
+
 def csv_of(leaderboard: Mapping[str, Any], delimiter: str = ",") -> str:
     """Write the rows of all tracks for spreadsheets: a column for each limit, setting, figure, and end of an interval."""
     rows = rank_rows(leaderboard.get("rows") or [], leaderboard)
     limits = sorted({name for row in rows for name in row.get("budget") or {}})
-    settings = sorted({name for row in rows for name in settings_of(row, leaderboard)})
+    varied = [settings_of(row, leaderboard) for row in rows]
+    settings = sorted({name for row_settings in varied for name in row_settings})
     figures = [key for key in REGISTRY if any(figure(row, key) is not None for row in rows)]
     ends = [key for key in figures if any(interval(row, key) for row in rows)]
     about = ("track", "agent", "model", "env", "grading", "verified")
@@ -104,9 +110,9 @@ def csv_of(leaderboard: Mapping[str, Any], delimiter: str = ",") -> str:
     lines = csv.writer(text, delimiter=delimiter, lineterminator="\n")
     spans = [f"{key}_{end}" for key in ends for end in ("low", "high")]
     lines.writerow([*about, *(f"budget_{name}" for name in limits), *settings, "episodes", *figures, *spans])
-    for row in rows:
+    for row, row_settings in zip(rows, varied, strict=True):
         cells = [row.get(name) for name in about] + [(row.get("budget") or {}).get(name) for name in limits]
-        cells += [settings_of(row, leaderboard).get(name) for name in settings] + [row.get("episodes")]
+        cells += [row_settings.get(name) for name in settings] + [row.get("episodes")]
         cells += [figure(row, key) for key in figures]
         cells += [end for key in ends for end in interval(row, key) or ("", "")]
         lines.writerow([_harmless(value) if isinstance(value, str) else value for value in cells])
@@ -293,9 +299,9 @@ def _notes(rows: Sequence[Row]) -> list[str]:
     missing = sum(int(row.get("missing_episodes") or 0) for row in rows)
     if void:
         notes.append(f"{void:,} episodes are void, broken by the infrastructure: left out, or failures in handed-in rows.")
-        notes += [f"Void: {plain(reason)}" for reason in reasons(rows)[:MAX_REASONS]]
+        notes += [f"Void: {reason}" for reason in reasons(rows)[:MAX_REASONS]]
     if crashed := sum(int(row.get("crashed_episodes") or 0) for row in rows):
-        first_message = "".join(f" The first message: {plain(reason)}." for reason in reasons(rows, "crash_reasons")[:1])
+        first_message = "".join(f" The first message: {reason}." for reason in reasons(rows, "crash_reasons")[:1])
         notes.append(f"{crashed:,} episodes count as failures because the agent's own code crashed.{first_message}")
     if missing:
         notes.append(f"{missing:,} episodes have no record and count as failures.")

@@ -10,6 +10,7 @@ from markupsafe import Markup
 from costgym.experiments.board.conditions import (
     by_condition,
     condition_label,
+    grading_of,
     grouped,
     ranking_metric,
     seeds_of,
@@ -17,7 +18,6 @@ from costgym.experiments.board.conditions import (
     shown_first,
 )
 from costgym.experiments.board.rows import LEVEL, columns_of, differences, is_ranked, is_simulated, is_void, shown_name
-from costgym.experiments.pages.answers import grading_of
 from costgym.experiments.pages.html import part
 from costgym.experiments.play.metric_registry import REGISTRY, Row, cell, figure, written
 

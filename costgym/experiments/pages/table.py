@@ -16,6 +16,7 @@ from costgym.experiments.board.conditions import (
     by_condition,
     condition_label,
     currency_of,
+    grading_of,
 )
 from costgym.experiments.board.rows import (
     MAX_REASONS,
@@ -38,7 +39,7 @@ from costgym.experiments.board.rows import (
 )
 from costgym.experiments.board.tracks import TRACKS
 from costgym.experiments.pages.agent_notes import judge_note
-from costgym.experiments.pages.answers import answer_first, grading_of
+from costgym.experiments.pages.answers import answer_first
 from costgym.experiments.play.metric_registry import Metric, Row, estimate, figure, plain, unit_of, written
 
 ALWAYS_SHOWN = {
@@ -65,40 +66,27 @@ def print_table(leaderboard: Mapping[str, Any], console: Console, wide: bool = F
     about = plain(f"suite {leaderboard.get('suite')}, {luck}")
     console.print(Text.assemble(("costgym leaderboard", "bold"), (f"  {about}", "dim")))
     tracks = tracks_in_order(leaderboard)
+    answers = {}
     for track in tracks:
         if len(tracks) > 1:
             console.print(Text(f"\n{TRACKS[track['track']].title}", style="bold underline"))
-        print_track(track, console, wide)
+        answers[track.get("track")] = print_track(track, console, wide)
     if len(tracks) > 1:
-        print_answers(tracks, console)
-
-
-def print_answers(tracks: Sequence[Mapping[str, Any]], console: Console) -> None:
-    """Print the answer of every track, a sentence each: the last lines of a leaderboard."""
-    console.print()
-    for track in tracks:
-        if (first := answer_first(track)) is not None:
-            console.print(Text.assemble((TRACKS[track["track"]].title, "bold"), f"  {first.sentence}"))
+        console.print()
+        for name, sentence in answers.items():
+            if sentence:
+                console.print(Text.assemble((TRACKS[str(name)].title, "bold"), f"  {sentence}"))
 
 
 def markdown_of(leaderboard: Mapping[str, Any], wide: bool = False) -> str:
     """Write a leaderboard as Markdown: a table for each track and condition, with few columns, or all if it may be wide."""
     parts = []
     for track in tracks_in_order(leaderboard):
-        rows = track.get("rows") or []
-        grading = grading_of(rows)
-        columns = _fitting(track, rows, grading, 0, UNLIMITED if wide else 0) if rows else []
-        for group in by_condition(rows, track, grading):
-            title = ", ".join(
-                filter(None, (TRACKS[track["track"]].title if "track" in track else "", condition_label(group[0], track)))
-            )
-            lines = [["#", "Agent", *(heading for _, heading, _ in columns)], ["--:", ":--", *["--:"] * len(columns)]]
-            for rank, row, cells in _cells(group, columns, grading):
-                if row is not None:
-                    shown = (f"**{value}**" if bold else value for value, bold in cells)
-                    name = re.sub(r"([\\`*_\[\]<|])", r"\\\1", _name(row).plain + " simulated" * is_simulated(row))
-                    lines.append([f"{'' if is_metered(row) else 'u'}{rank}" if rank != "–" else rank, name, *shown])
-            parts.append(f"**{title}**\n\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines))
+        table = _TrackTable(track, UNLIMITED if wide else 0)
+        heading = TRACKS[track["track"]].title if "track" in track else ""
+        for group in table.groups:
+            title = ", ".join(filter(None, (heading, table.condition(group))))
+            parts.append(f"**{title}**\n\n" + "\n".join(f"| {' | '.join(line)} |" for line in table.markdown(group)))
     return "\n\n".join(parts) + "\n"
 
 
@@ -117,90 +105,148 @@ def print_row(row: Row, console: Console, world: Mapping[str, Any]) -> None:
             console.print(line, no_wrap=True, crop=False, overflow="ignore")
 
 
-def print_track(leaderboard: Mapping[str, Any], console: Console, wide: bool = False) -> None:
+def print_track(leaderboard: Mapping[str, Any], console: Console, wide: bool = False) -> str:
     """Print the rows of a leaderboard or of one track, one block a condition, best first and the best figure of each column
-    bold. A wide terminal shows more columns; a narrow one shortens names, never numbers. A bound has no rank."""
-    rows = leaderboard.get("rows") or []
-    grading = grading_of(rows)
-    if (first := answer_first(leaderboard)) is not None:
-        console.print(Text(first.sentence))
-    console.print(_about(leaderboard, rows, grading))
-    if not rows:
+    bold. A wide terminal shows more columns; a narrow one shortens names, never numbers. A bound has no rank. Returns the
+    answer in the first line: the agent to take."""
+    table = _TrackTable(leaderboard, UNLIMITED if wide else console.width)
+    first = answer_first(leaderboard)
+    answer = "" if first is None else first.sentence
+    if answer:
+        console.print(Text(answer))
+    console.print(table.about())
+    if not table.rows:
         console.print("no rows yet")
-        return
-    groups = by_condition(rows, leaderboard, grading)
-    names = {id(row): _name(row) for row in rows}
-    width = UNLIMITED if wide else console.width
-    columns = _fitting(leaderboard, rows, grading, max(map(len, names.values())), width)
-    for group in groups:
-        console.print(Text(f"\n{condition_label(group[0], leaderboard)}", style="italic"))
-        for line in _lines(group, names, columns, grading, width):
+        return answer
+    for group in table.groups:
+        console.print(Text(f"\n{table.condition(group)}", style="italic"))
+        for line in table.lines(group):
             console.print(line, no_wrap=True, crop=False, overflow="ignore")
     console.print()
-    for note in _notes(leaderboard, rows):
-        console.print(Text(note, style="dim"))
+    for note in table.notes():
+        console.print(Text(plain(note), style="dim"))
+    return answer
 
 
-def _fitting(
-    leaderboard: Mapping[str, Any], rows: Sequence[Row], grading: str, longest_name: int, width: int
-) -> list[tuple[Metric, str, int]]:
-    """The columns that fit beside the names, in the leaderboard's order: metric, heading and width in characters."""
-    columns = []
-    for metric in columns_of(leaderboard):
-        heading, key = metric.heading(), metric.key_under(grading)
-        columns.append((metric, heading, max(len(heading), *(len(written(figure(row, key), metric.kind)) for row in rows))))
-    always = ALWAYS_SHOWN[columns[0][0].key]
-    shown = {metric.key for metric, _, _ in columns if metric.key in always}
-    used = RANK + longest_name + sum(GAP + size for metric, _, size in columns if metric.key in shown)
-    for metric, _, size in columns:
-        if metric.key not in shown and used + GAP + size <= width:
-            shown.add(metric.key)
-            used += GAP + size
-    return [column for column in columns if column[0].key in shown]
+class _TrackTable:
+    """The rows of one track, by condition and best first, and the columns that fit into `width` characters beside the names."""
 
+    def __init__(self, track: Mapping[str, Any], width: int) -> None:
+        self.track, self.width = track, width
+        self.rows: Sequence[Row] = track.get("rows") or []
+        self.grading = grading_of(self.rows)
+        self.groups = by_condition(self.rows, track, self.grading)
+        self.names = {id(row): _name(row) for row in self.rows}
+        self.longest_name = max(map(len, self.names.values()), default=0)
+        self.columns = self._fitting() if self.rows else []
 
-def _lines(
-    rows: Sequence[Row], names: Mapping[int, Text], columns: Sequence[tuple[Metric, str, int]], grading: str, width: int
-) -> Iterator[Text]:
-    """The heading and the rows of a block, aligned."""
-    room = max(MIN_NAME, width - RANK - sum(GAP + size for _, _, size in columns))
-    room = min(room, max(map(len, names.values())))
-    heading = Text(f"{'#':>{RANK - GAP}}{'':{GAP}}{'Agent':{room}}")
-    for _, title, size in columns:
-        heading.append(f"{'':{GAP}}{title:>{size}}")
-    heading.stylize("bold underline")
-    yield heading
-    for rank, row, cells in _cells(rows, columns, grading):
-        if row is None:
-            yield Text(f"{'':{RANK}}{rank}", style="dim italic")
-            continue
-        quiet = "" if is_ranked(row) else "dim"
-        line = Text(f"{rank:>{RANK - GAP}}{'':{GAP}}", style=quiet)
-        name = names[id(row)].copy()
-        name.truncate(room, overflow="ellipsis", pad=True)
-        line.append_text(name)
-        for (value, is_best), (_, _, size) in zip(cells, columns, strict=True):
-            line.append(f"{'':{GAP}}{'':{size - len(value)}}")
-            line.append(value, style="bold" if is_best else quiet)
-        yield line
+    def _fitting(self) -> list[tuple[Metric, str, int]]:
+        """The columns in the leaderboard's order: metric, heading and width in characters."""
+        columns = []
+        for metric in columns_of(self.track):
+            heading, key = metric.heading(), metric.key_under(self.grading)
+            figures = (written(figure(row, key), metric.kind) for row in self.rows)
+            columns.append((metric, heading, max(len(heading), *map(len, figures))))
+        always = ALWAYS_SHOWN[columns[0][0].key]
+        shown = {metric.key for metric, _, _ in columns if metric.key in always}
+        used = RANK + self.longest_name + sum(GAP + size for metric, _, size in columns if metric.key in shown)
+        for metric, _, size in columns:
+            if metric.key not in shown and used + GAP + size <= self.width:
+                shown.add(metric.key)
+                used += GAP + size
+        return [column for column in columns if column[0].key in shown]
 
+    def condition(self, group: Sequence[Row]) -> str:
+        """The condition of a group as text."""
+        return condition_label(group[0], self.track)
 
-def _cells(
-    rows: Sequence[Row], columns: Sequence[tuple[Metric, str, int]], grading: str
-) -> Iterator[tuple[str, Row | None, list[tuple[str, bool]]]]:
-    """Rank, row and figures with whether each is the best; before rows that are ranked apart, their heading and no row."""
-    for kind, block in blocks(rows):
-        if kind in _APART:
-            yield _APART[kind], None, []
-        ranks = itertools.count(1)
-        for row in block:
-            cells = []
-            for metric, _, _ in columns:
-                key = metric.key_under(grading)
-                value = figure(row, key)
-                leads = value is not None and is_ranked(row) and is_metered(row) and value == best(rows, metric, key)
-                cells.append((written(value, metric.kind), leads))
-            yield str(next(ranks)) if is_ranked(row) else "–", row, cells
+    def lines(self, group: Sequence[Row]) -> Iterator[Text]:
+        """The heading and the rows of a condition, aligned."""
+        room = max(MIN_NAME, self.width - RANK - sum(GAP + size for _, _, size in self.columns))
+        room = min(room, self.longest_name)
+        heading = Text(f"{'#':>{RANK - GAP}}{'':{GAP}}{'Agent':{room}}")
+        for _, title, size in self.columns:
+            heading.append(f"{'':{GAP}}{title:>{size}}")
+        heading.stylize("bold underline")
+        yield heading
+        for rank, row, cells in self._cells(group):
+            if row is None:
+                yield Text(f"{'':{RANK}}{rank}", style="dim italic")
+                continue
+            quiet = "" if is_ranked(row) else "dim"
+            line = Text(f"{rank:>{RANK - GAP}}{'':{GAP}}", style=quiet)
+            name = self.names[id(row)].copy()
+            name.truncate(room, overflow="ellipsis", pad=True)
+            line.append_text(name)
+            for (value, is_best), (_, _, size) in zip(cells, self.columns, strict=True):
+                line.append(f"{'':{GAP}}{'':{size - len(value)}}")
+                line.append(value, style="bold" if is_best else quiet)
+            yield line
+
+    def markdown(self, group: Sequence[Row]) -> Iterator[list[str]]:
+        """The cells of the heading and the rows of a condition."""
+        yield ["#", "Agent", *(heading for _, heading, _ in self.columns)]
+        yield ["--:", ":--", *["--:"] * len(self.columns)]
+        for rank, row, cells in self._cells(group):
+            if row is not None:
+                shown = (f"**{value}**" if bold else value for value, bold in cells)
+                name = re.sub(r"([\\`*_\[\]<|])", r"\\\1", self.names[id(row)].plain + " simulated" * is_simulated(row))
+                yield [f"{'' if is_metered(row) else 'u'}{rank}" if rank != "–" else rank, name, *shown]
+
+    def _cells(self, group: Sequence[Row]) -> Iterator[tuple[str, Row | None, list[tuple[str, bool]]]]:
+        """Rank, row and figures with whether each is the best; before rows that are ranked apart, their heading and no row."""
+        for kind, block in blocks(group):
+            if kind in _APART:
+                yield _APART[kind], None, []
+            ranks = itertools.count(1)
+            for row in block:
+                cells = []
+                for metric, _, _ in self.columns:
+                    key = metric.key_under(self.grading)
+                    value = figure(row, key)
+                    leads = value is not None and is_ranked(row) and is_metered(row) and value == best(group, metric, key)
+                    cells.append((written(value, metric.kind), leads))
+                yield str(next(ranks)) if is_ranked(row) else "–", row, cells
+
+    def about(self) -> Text:
+        """Number of episodes, grading and unit of cost."""
+        counts = sorted({row.get("episodes", 0) for row in self.rows})
+        episodes = "" if not counts else " to ".join(map(str, dict.fromkeys((counts[0], counts[-1])))) + " episodes a row"
+        unit = unit_of(currency_of(self.track))
+        cost = "" if not unit else "cost in cents (¢)" if unit == "¢" else f"cost in {unit}"
+        return Text(plain(" · ".join(filter(None, (episodes, f"{_GRADINGS[self.grading]} grading", cost)))), style="dim")
+
+    def notes(self) -> list[str]:
+        """What a reader has to know about some of the rows, a sentence each."""
+        rows, notes = self.rows, []
+        if any(is_simulated(row) for row in rows):
+            notes.append("simulated: a language model without weights; its figures say nothing about a real one")
+        if any(badge(row) for row in rows):
+            notes.append(
+                "replayed: recorded episodes of a trained agent, replayed here from their actions; --play-zoo plays it"
+            )
+        if any(is_reference(row) for row in rows):
+            notes.append("–: a bound, not ranked; it reads what the world hides")
+        if note := judge_note(self.track):
+            notes.append(f"model judge: {note}; no rank depends on it")
+        past = self.track.get("experience")
+        if isinstance(past, Mapping):
+            notes.append(
+                f"BTP plans from {past['uses']:,} past uses ({past['uses_per_tool']:.0f} a tool) in {past['queries']:,} train "
+                f"queries, explored by {past['explorer']}"
+            )
+        broken = [str(row.get("agent")) for row in rows if is_void(row)]
+        if broken:
+            notes.append(
+                f"{', '.join(dict.fromkeys(broken))}: no episode could be played (infrastructure failures); not ranked"
+            )
+        if void := sum(int(row.get("void_episodes") or 0) for row in rows):
+            notes.append(f"{void} void episodes (infrastructure failures) are left out of every figure")
+            notes += [f"void: {reason}" for reason in reasons(rows)[:MAX_REASONS]]
+        if crashed := sum(int(row.get("crashed_episodes") or 0) for row in rows):
+            notes.append(f"{crashed} episodes count as failures because the agent's own code crashed")
+            notes += [f"crash: {reason}" for reason in reasons(rows, "crash_reasons")[:1]]
+        return notes
 
 
 def _name(row: Row) -> Text:
@@ -215,44 +261,3 @@ def _name(row: Row) -> Text:
     if isinstance(row.get("rerun"), Mapping):
         name.append(f" {claim_text(row['rerun'])}", style="dim")
     return name
-
-
-def _about(leaderboard: Mapping[str, Any], rows: Sequence[Row], grading: str) -> Text:
-    counts = sorted({row.get("episodes", 0) for row in rows})
-    episodes = "" if not rows else " to ".join(map(str, dict.fromkeys((counts[0], counts[-1])))) + " episodes a row"
-    currency = currency_of(leaderboard)
-    parts = (episodes, f"{_GRADINGS[grading]} grading", _money_note(currency))
-    return Text(plain(" · ".join(filter(None, parts))), style="dim")
-
-
-def _money_note(currency: str) -> str:
-    symbol = unit_of(currency)
-    return "" if not currency else "cost in cents (¢)" if symbol == "¢" else f"cost in {symbol}"
-
-
-def _notes(leaderboard: Mapping[str, Any], rows: Sequence[Row]) -> list[str]:
-    notes = []
-    if any(is_simulated(row) for row in rows):
-        notes.append("simulated: a language model without weights; its figures say nothing about a real one")
-    if any(badge(row) for row in rows):
-        notes.append("replayed: recorded episodes of a trained agent, replayed here from their actions; --play-zoo plays it")
-    if any(is_reference(row) for row in rows):
-        notes.append("–: a bound, not ranked; it reads what the world hides")
-    if note := judge_note(leaderboard):
-        notes.append(f"model judge: {note}; no rank depends on it")
-    past = leaderboard.get("experience")
-    if isinstance(past, Mapping):
-        notes.append(
-            f"BTP plans from {past['uses']:,} past uses ({past['uses_per_tool']:.0f} a tool) in {past['queries']:,} train "
-            f"queries, explored by {past['explorer']}"
-        )
-    broken = [plain(row.get("agent")) for row in rows if is_void(row)]
-    if broken:
-        notes.append(f"{', '.join(dict.fromkeys(broken))}: no episode could be played (infrastructure failures); not ranked")
-    if void := sum(int(row.get("void_episodes") or 0) for row in rows):
-        notes.append(f"{void} void episodes (infrastructure failures) are left out of every figure")
-        notes += [f"void: {plain(reason)}" for reason in reasons(rows)[:MAX_REASONS]]
-    if crashed := sum(int(row.get("crashed_episodes") or 0) for row in rows):
-        notes.append(f"{crashed} episodes count as failures because the agent's own code crashed")
-        notes += [f"crash: {plain(reason)}" for reason in reasons(rows, "crash_reasons")[:1]]
-    return notes

@@ -563,11 +563,11 @@ def drift(sessions: Any, i: Any, query: Any, slot: Any) -> None:
     at, factor = np.int64(sessions.regimes[i, 0, slot]) & 3, np.int64(sessions.regimes[i, 0, slot]) >> 2
     if of.regime_at == query:
         of.regimes += 1
-        at, lasts = regime(sessions.plan, lane.number, slot, np.int64(of.regimes), of.alive, of.half)
+        at, lasts = regime(sessions.plan[0], lane.number, slot, np.int64(of.regimes), of.alive, of.half)
         of.regime_at += lasts
     if of.price_at == query:
         of.prices += 1
-        factor, lasts = price(sessions.plan, lane.number, slot, np.int64(of.prices))
+        factor, lasts = price(sessions.plan[0], lane.number, slot, np.int64(of.prices))
         of.price_at += lasts
     sessions.regimes[i, 0, slot] = at + 4 * factor
     lane.moves_at = min(lane.moves_at, of.regime_at, of.price_at)
@@ -621,7 +621,7 @@ def forget_fact(sessions: Any, i: Any, fact: Any) -> None:
 def lives_s(sessions: Any, i: Any, found_for: Any) -> Any:
     if sessions.drawn:
         return sessions.lives_s[i, found_for]
-    return life_s(sessions.plan, sessions.lanes[i].number, np.int64(found_for))
+    return life_s(sessions.plan[0], sessions.lanes[i].number, np.int64(found_for))
 
 
 def query_of(of: Any) -> Any:

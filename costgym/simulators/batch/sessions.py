@@ -23,7 +23,7 @@ from costgym.simulators.rules.limits import Rules, make_rules
 from costgym.simulators.sessions.draw import Session, draw_session
 from costgym.simulators.sessions.episode import session_world
 from costgym.simulators.sessions.informed import limits
-from costgym.simulators.sessions.plan import FACTORS, SPREADS, TIMEOUT_S, WINDOW_S, SessionPlan, plan_of
+from costgym.simulators.sessions.plan import FACTORS, SPREADS, TIMEOUT_S, WINDOW_S, plan_of
 from costgym.simulators.sessions.rules import SessionRules
 from costgym.simulators.status import Status
 
@@ -72,7 +72,7 @@ class Sessions(NamedTuple):
     drifts: NDArray[np.void]  # (N, M) `DRIFT`
     adverts: NDArray[np.float64]  # (N, M, 2) advertised chance of success and seconds, where sessions are drawn as they are played
     factors: NDArray[np.float64]  # (5,) that a change sets on a price
-    plan: SessionPlan
+    plan: NDArray[np.void]  # (1,) the rules as numbers, see `sessions.plan`
     drawn: bool  # sessions are drawn in Python before they begin
     shares: bool  # the limits are each session's own
 
@@ -209,7 +209,7 @@ def limited(rules: Any, sessions: Any, i: int) -> Any:
 @internal
 def draw(tables: Any, sessions: Any, i: int, number: Any) -> None:
     """Draw the session of a number into row i, as `sessions.draw` does in Python."""
-    plan, lane, total, room = sessions.plan, sessions.lanes[i], 0.0, 0
+    plan, lane, total, room = sessions.plan[0], sessions.lanes[i], 0.0, 0
     tables.number[i] = lane.number = number
     kinds, providers = np.int64(plan.kinds), np.int64(plan.providers)
     count = tables.slots.shape[1]

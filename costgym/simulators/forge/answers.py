@@ -142,23 +142,23 @@ class ForgedAnswers:
             for fact in capability.facts:
                 value = said[fact.words] if fact.shown and fact.words in said else ids.get(fact.entity) if fact.entity else None
                 value = self.value(task, capability, fact, number, key) if value is None else value
-                self._put(root, ("", *fact.path), place, value)
+                put_value(root, ("", *fact.path), place, value)
         return json.dumps(root.get("", {}), ensure_ascii=False)
 
-    @staticmethod
-    def _put(root: dict[str, Any], path: tuple[str, ...], place: int, value: Any) -> None:
-        """Set a value in nested mappings and lists; `place` is its place in the outermost list, and 0 in those within."""
-        here: Any = root
-        outer = True
-        for step, after in zip(path, (*path[1:], ""), strict=True):
-            at: str | int = step
-            empty = list if after == "[]" else dict
-            if step == "[]":
-                at, outer = place if outer else 0, False
-                here += [empty() for _ in range(len(here), at + 1)]
-            elif after:
-                here.setdefault(step, empty())
-            if after:
-                here = here[at]
-            else:
-                here[at] = value
+
+def put_value(root: dict[str, Any], path: tuple[str, ...], place: int, value: Any) -> None:
+    """Set a value in nested mappings and lists; `place` is its place in the outermost list, and 0 in those within."""
+    here: Any = root
+    outer = True
+    for step, after in zip(path, (*path[1:], ""), strict=True):
+        at: str | int = step
+        empty = list if after == "[]" else dict
+        if step == "[]":
+            at, outer = place if outer else 0, False
+            here += [empty() for _ in range(len(here), at + 1)]
+        elif after:
+            here.setdefault(step, empty())
+        if after:
+            here = here[at]
+        else:
+            here[at] = value

@@ -14,6 +14,7 @@ from costgym.simulators.errors import DataError, InvalidProfile, UnknownName, ch
 from costgym.simulators.failures import FailureModel
 from costgym.simulators.forge.values import FORMS
 from costgym.simulators.marketplace.catalogue import draw_profile
+from costgym.simulators.marketplace.market import Source
 from costgym.simulators.tools import CHECK, KEY, UNDO, WRITE, Catalog, Effect, Tool, ToolProfile
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
@@ -203,7 +204,7 @@ class ForgedDocument(StrictModel):
     kind: str
 
 
-class ForgedSource(StrictModel):
+class ForgedSource(Source):
     """Tools and data flow that were read from real specifications.
 
     Attributes:

@@ -15,7 +15,7 @@ from pydantic import Field, StringConstraints
 from costgym.simulators.bounds import StrictModel, is_none, within
 from costgym.simulators.errors import DataError, InvalidProfile, UnknownName, check_known
 from costgym.simulators.grading.facts import fact_of
-from costgym.simulators.marketplace.market import Marketplace
+from costgym.simulators.marketplace.market import Marketplace, Source
 from costgym.simulators.tasks import Need, Task, TaskSet, arguments_match, normalise
 from costgym.simulators.tools import CHECK, KEY, UNDO, WRITE, Catalog, Effect, Tool, ToolProfile
 from costgym.simulators.writes import about
@@ -122,7 +122,7 @@ class CustomTask(StrictModel):
     size_level: int = within("source.tasks.size_level", default=0)  # size level of the input, 0 to 3
 
 
-class CustomSource(StrictModel):
+class CustomSource(Source):
     """Tools and tasks that the scenario itself lists."""
 
     kind: Literal["own"] = "own"

@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+from pydantic import Field
+
+from costgym.simulators.bounds import StrictModel, WorldVersion, is_zero
 from costgym.simulators.tasks import Answers, TaskSet
 from costgym.simulators.tools import Catalog
 
@@ -13,3 +16,9 @@ class Marketplace:
     catalog: Catalog
     tasks: TaskSet
     answers: Answers
+
+
+class Source(StrictModel):
+    """Where a scenario's tools and tasks come from; `world` is the version of the world, see `bounds.WORLDS`."""
+
+    world: WorldVersion = Field(default=0, exclude_if=is_zero)

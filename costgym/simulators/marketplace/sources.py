@@ -4,17 +4,17 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from costgym.simulators.bounds import StrictModel, is_none, within
+from costgym.simulators.bounds import is_none, within
 from costgym.simulators.errors import ConfigError
 from costgym.simulators.failures import FailureModel
-from costgym.simulators.marketplace.market import Marketplace
+from costgym.simulators.marketplace.market import Marketplace, Source
 from costgym.simulators.retrieval import Retrieval
 
 LISTED = 16  # tools that a task lists where a number is not given
 Candidates = Annotated[int, within("source.candidates")]
 
 
-class MarketplaceSource(StrictModel):
+class MarketplaceSource(Source):
     """A generated marketplace.
 
     Attributes:
@@ -62,7 +62,7 @@ class MarketplaceSource(StrictModel):
         )
 
 
-class FolderSource(StrictModel):
+class FolderSource(Source):
     """Tools and tasks that are read from a folder of published data."""
 
     kind: str

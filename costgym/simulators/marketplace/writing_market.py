@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from costgym.simulators.bounds import StrictModel, within
+from costgym.simulators.bounds import within
 from costgym.simulators.marketplace.custom import CustomSource
 from costgym.simulators.marketplace.facts import make_fact
-from costgym.simulators.marketplace.market import Marketplace
+from costgym.simulators.marketplace.market import Marketplace, Source
 from costgym.simulators.marketplace.tasks import Luck
 
 
@@ -51,7 +51,7 @@ _FEES = ((1, 2), (4, 6), (2, 4), (1, 3))
 _RELIABILITY = ((0.45, 0.7), (0.9, 0.98), (0.55, 0.8), (0.6, 0.85))
 
 
-class WritingSource(StrictModel):
+class WritingSource(Source):
     """A generated market of tools that write, with tools that look up, check and take back."""
 
     kind: Literal["writes"] = "writes"

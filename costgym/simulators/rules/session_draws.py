@@ -64,13 +64,13 @@ def tool(plan: Any, number: Any, slot: Any, spec: Any) -> Any:
     fee = int(fees * 10.0)
     spec.fee = 1.0 + fee
     # dear tools are a little faster and no more reliable: what a price buys has to be found out
-    spec.latency_s = latency_s = plan.medians[int(median * len(plan.medians))] * plan.haste[fee]
+    spec.latency_s = latency_s = plan.medians[int(median * plan.quantiles)] * plan.haste[fee]
     spec.spread = int(spread * plan.spreads)
     spec.cold_start_s = 0.3 + 3.7 * (load * load) if loads < 0.3 else 0.0
     spec.keep_alive_s = 20.0 + 100.0 * keeps
     spec.rate_limit = 3 + int(window * 8.0) if limited < plan.limited_share else 0
     spec.quota = 10 + int(quota * 30.0) if bounded < plan.quota_share else 0
-    advert = plan.floor + (1.0 - plan.floor) * plan.points[index] + plan.claims[int(claims * len(plan.claims))]
+    advert = plan.floor + (1.0 - plan.floor) * plan.points[index] + plan.claims[int(claims * plan.quantiles)]
     return index, int(of * plan.providers), min(1.0, max(0.0, advert)), latency_s * (0.85 + 0.3 * slower)
 
 
@@ -88,7 +88,7 @@ def first_above(values: Any, value: Any) -> Any:
 
 def usual_cost(plan: Any, spec: Any, state: Any) -> Any:
     """Price and seconds that a tool takes on average for a fact while it stays in a state."""
-    factors, whole = plan.factors[spec.spread], plan.sums.shape[1] - 1
+    factors, whole = plan.factors[spec.spread], plan.quantiles
     count = whole
     if factors[whole - 1] * spec.latency_s > plan.timeout_s:
         count = first_above(factors, plan.timeout_s / spec.latency_s)

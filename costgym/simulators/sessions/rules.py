@@ -6,7 +6,7 @@ from functools import lru_cache
 from numpy.random import Generator
 from pydantic import Field, model_validator
 
-from costgym.simulators.bounds import StrictModel, is_none
+from costgym.simulators.bounds import StrictModel, WorldVersion, is_none, is_zero
 from costgym.simulators.digests import SCHEMA, digest_of, short_hash
 from costgym.simulators.draws import stable_generator
 from costgym.simulators.failures import FailureModel
@@ -43,7 +43,8 @@ class SessionRules(StrictModel):
         success_share: Share of the value from which a session counts as a success.
         failures: Rates of reliabilities, adverts and ways to fail.
         scenario: The world whose tools are on offer, or a folder of worlds, of which every session plays one; None draws tools.
-        world: The version by which sessions are drawn: 0 from a generator's table, 1 by counter, see `rules.session_draws`.
+        world: The version of the world, see `bounds.WORLDS`. By 0, sessions are drawn from a table, by 1 by counter, see
+            `rules.session_draws`.
         world_seed: Draws the sessions that numbers stand for. 0: those of the benchmark, which everybody can draw.
     """
 
@@ -61,8 +62,8 @@ class SessionRules(StrictModel):
     success_share: float = Field(default=0.5, gt=0, le=1)
     failures: FailureModel = FAILURES
     scenario: Scenario | None = Field(default=None, exclude_if=is_none)
-    world: int = Field(default=0, ge=0, le=1, exclude_if=lambda world: world == 0)
-    world_seed: int = Field(default=0, ge=0, lt=2**63, exclude_if=lambda seed: seed == 0)
+    world: WorldVersion = Field(default=0, exclude_if=is_zero)
+    world_seed: int = Field(default=0, ge=0, lt=2**63, exclude_if=is_zero)
 
     @model_validator(mode="after")
     def _together(self) -> "SessionRules":

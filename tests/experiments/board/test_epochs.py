@@ -35,6 +35,7 @@ from costgym.experiments.board.reruns.sandbox import why_not
 from costgym.experiments.board.run_config import make_run_config
 from costgym.experiments.board.run_options import RunOptions
 from costgym.experiments.board.verify import verify
+from costgym.experiments.play.execution.engine import Local
 from costgym.simulators.errors import ConfigError, DataError, UnknownName
 from tests.helpers.epochs import board, entry, epoch, rows, with_secret
 
@@ -153,6 +154,7 @@ def test_once_the_secret_is_published_everything_is_replayed_from_nothing(entrie
     shutil.rmtree(spring)
     found = verify(out)
     assert found.verified and found.episodes == 8 * len(before["rows"])
+    assert verify(out, engine=Local(jobs=2)) == found
     after = json.loads((out / "leaderboard.json").read_text())
     assert [row[PASS] for row in after["rows"]] == [row[PASS] for row in before["rows"]]
     assert all(len(row["by_episode"][PASS]) == 8 for row in after["rows"])  # so that rows can be compared in pairs

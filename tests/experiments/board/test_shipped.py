@@ -51,7 +51,7 @@ def entries(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_an_entry_is_replayed_beside_a_run_that_does_not_play_its_agents(entries: Path, tmp_path: Path) -> None:
     config = make_run_config("quick", agents=["greedy"], **SMALL)
     board = run(config, tmp_path / "board").folder
-    assert add_shipped(board, config, folder=entries) == ["cheapest (replayed)"] * 2
+    assert add_shipped(board, folder=entries) == ["cheapest (replayed)"] * 2
     rows = [row for row in read_ended(board)["rows"] if "submission" in row]
     assert [row["verified"] for row in rows] == ["replayed"] * 2
 
@@ -63,7 +63,7 @@ def test_an_entry_that_replay_refuses_is_left_out_with_a_warning(entries: Path, 
     config = make_run_config("quick", agents=["greedy"], **SMALL)
     board = run(config, tmp_path / "board").folder
     with pytest.warns(UserWarning, match="'replayed' is not shown"):
-        assert add_shipped(board, config, folder=tmp_path / "entries") == []
+        assert add_shipped(board, folder=tmp_path / "entries") == []
     assert not [row for row in read_ended(board)["rows"] if "submission" in row]
 
 
@@ -108,7 +108,7 @@ def test_rows_of_real_models_that_ship_lead_the_small_suite(tmp_path: Path) -> N
     assert not [entry for entry in entries if entry in shipped_entries(make_run_config("small", episodes=10))]
     board = run(config, tmp_path / "board").folder
     shutil.copytree(RECORDED / "SmolLM2 GRPO", tmp_path / "entries" / "SmolLM2 GRPO")
-    assert add_shipped(board, config, folder=tmp_path / "entries") == ["react (SmolLM2 GRPO)"]
+    assert add_shipped(board, folder=tmp_path / "entries") == ["react (SmolLM2 GRPO)"]
     assert [name for name, _ in blocks(read_ended(board)["rows"])] == [PLAYED_BLOCK, SIMULATED]
     assert verify(board).verified
     # another's record of the same episodes: who counted its tokens?
@@ -116,7 +116,7 @@ def test_rows_of_real_models_that_ship_lead_the_small_suite(tmp_path: Path) -> N
     found = manifest_of(path.parent).model_copy(update={"contact": "another"})
     path.write_text(manifest_text(found))
     other = run(config, tmp_path / "other").folder
-    assert add_shipped(other, config, folder=tmp_path / "entries") == ["react (SmolLM2 GRPO)"]
+    assert add_shipped(other, folder=tmp_path / "entries") == ["react (SmolLM2 GRPO)"]
     assert [name for name, _ in blocks(read_ended(other)["rows"])] == [SIMULATED, UNMETERED]
 
 

@@ -352,7 +352,7 @@ def _show_times(view: Any, i: int, now: float) -> None:
 @inlined
 def _show_life(view: Any, shown: Any, i: int, now: float, known: bool) -> None:
     """Write what `query` shows of version 1 beside version 0."""
-    sessions, kinds, query = view.sessions, np.int64(view.sessions.plan.kinds), np.int64(view.sessions.lanes[i].query)
+    sessions, kinds, query = view.sessions, np.int64(view.sessions.plan[0].kinds), np.int64(view.sessions.lanes[i].query)
     if known:
         fact = sessions.fact[i, query]
         shown[i, 5 + kinds] = min(1.0, log(1.0 + (now - sessions.found_s[i, fact])) / _CLOCK)
@@ -388,7 +388,7 @@ def _show(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, befo
     """Write the observation and figures of an episode; return what this step has cost."""
     e, sessions, lane = state.episodes[i], view.sessions, view.sessions.lanes[i]
     queries, width = sessions.fact.shape[1], state.slots.shape[1]
-    kinds = np.int64(sessions.plan.kinds)
+    kinds = np.int64(sessions.plan[0].kinds)
     query, now = lane.query, e.now
     over, known = query >= queries, play.remembers(sessions, i)
     if view.counted:

@@ -8,6 +8,7 @@ import json
 import os
 import platform
 from collections.abc import Iterator
+from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
@@ -116,11 +117,15 @@ def _digest(line: str) -> str:
 
 def environment() -> dict[str, str]:
     """What the judge plays with: versions of Python and of the packages, the machine, and the image where one is named."""
-    packages = sorted({f"{package.name}=={package.version}" for package in metadata.distributions()})
     return {
         "costgym": __version__,
         "python": platform.python_version(),
         "machine": f"{platform.system()} {platform.machine()}",
-        "packages": _digest("\n".join(packages)),
+        "packages": _packages(),
         "image": os.environ.get(IMAGE, "")[:200],
     }
+
+
+@lru_cache
+def _packages() -> str:
+    return _digest("\n".join(sorted({f"{package.name}=={package.version}" for package in metadata.distributions()})))

@@ -186,7 +186,7 @@ class Court:
             if own_code and self.player.sandbox == NONE:
                 self.say(f"{plain(path.name)}: waits for a machine with a sandbox, because its agents have their own code")
                 return None
-            claim = validate(entry, engine=self.player.engine)
+            claim = validate(entry, engine=self.player.engine, alarmed=False)
             if not claim.verified:
                 return self._refuse(about, claim.problems)
             agents = _agents(manifest)
@@ -316,20 +316,29 @@ def reveal(folder: Path, board: Path, pages: PageMaker | None = None, engine: En
 def episodes_of(player: Player, verdicts: Sequence[Verdict], records: Path) -> dict[str, tuple[dict[str, Any], ...]]:
     """Replay all that was played: the whole rows of every verdict, by its entry. Raises DataError, in words, where a record is
     not what a verdict was given on."""
-    rows = {}
-    informed: Informed = {}
-    for verdict in verdicts:
-        if not verdict.accepted:
-            continue
-        record = records / verdict.entry
-        if snapshot(record) != verdict.record:
-            raise DataError(record, f"is not the record of the verdict {verdict.number} in {CHAIN}")
-        derived = player.derive(player.config(verdict.agents), record, informed)
-        if derived.problems:
-            raise DataError(record, "; ".join(derived.problems[:3]))
-        informed = informed or derived.informed
-        recorded = [{name: value for name, value in row.items() if name != "claimed"} for row in verdict.rows]
-        if recorded != list(derived.public):
-            raise DataError(record, f"replay derives other rows than the verdict {verdict.number} in {CHAIN}")
-        rows[verdict.entry] = derived.rows
-    return rows
+    accepted = [verdict for verdict in verdicts if verdict.accepted]
+    if not accepted:
+        return {}
+    references, *others = accepted
+    first = _replayed(player, references, records, {})
+    alone = player._replace(engine=Local())  # entries are shared between processes, not the episodes of each
+    rows = player.engine.stream(_rows_of, (alone, records, first.informed), others)
+    return {references.entry: first.rows, **{verdict.entry: of_one for verdict, of_one in zip(others, rows, strict=True)}}
+
+
+def _rows_of(shared: tuple[Player, Path, Informed], verdict: Verdict) -> list[tuple[dict[str, Any], ...]]:
+    player, records, informed = shared
+    return [_replayed(player, verdict, records, informed).rows]
+
+
+def _replayed(player: Player, verdict: Verdict, records: Path, informed: Informed) -> Derived:
+    record = records / verdict.entry
+    if snapshot(record) != verdict.record:
+        raise DataError(record, f"is not the record of the verdict {verdict.number} in {CHAIN}")
+    derived = player.derive(player.config(verdict.agents), record, informed)
+    if derived.problems:
+        raise DataError(record, "; ".join(derived.problems[:3]))
+    recorded = [{name: value for name, value in row.items() if name != "claimed"} for row in verdict.rows]
+    if recorded != list(derived.public):
+        raise DataError(record, f"replay derives other rows than the verdict {verdict.number} in {CHAIN}")
+    return derived

@@ -277,10 +277,11 @@ def shipped_entries(config: RunConfig, folder: Path = RECORDED) -> list[Path]:
 
 
 def add_shipped(
-    board: Path, config: RunConfig, engine: Engine | None = None, folder: Path = RECORDED, pages: PageMaker | None = None
+    board: Path, engine: Engine | None = None, folder: Path = RECORDED, pages: PageMaker | None = None
 ) -> list[str]:
     """Replay the recorded entries that fit a run that has ended, show them with it and write its pages; returns the agents'
     names. An entry that replay refuses, since the world has changed after it was recorded, is left out with a warning."""
+    config = read_run_config(board)
     entries = shipped_entries(config, folder)
     informed = informed_of(config, read_episodes(board)) if entries else None
     found = []

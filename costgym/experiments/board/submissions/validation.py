@@ -49,7 +49,7 @@ from costgym.experiments.board.submissions.manifest import (
 )
 from costgym.experiments.board.submissions.replay import RecordedRow, check_entries, void_episodes, voids_of_file
 from costgym.experiments.board.suites import ALL_VIEWS, SUITES
-from costgym.experiments.board.tracks import TRACKS, charges_tokens
+from costgym.experiments.board.tracks import TRACKS
 from costgym.experiments.play.execution.engine import Engine, Local
 from costgym.experiments.play.judging.verdicts import Verdicts
 from costgym.experiments.play.results import EpisodeResult
@@ -115,18 +115,20 @@ def validate(
     engine: Engine | None = None,
     board: RunConfig | None = None,
     informed: Informed | None = None,
+    alarmed: bool = True,
 ) -> SubmissionVerdict:
     """Check a submission: its schema, its files, every episode by replay, and the rows it claims.
 
     Args:
         board: the run that it shall be added to; its worlds are what episodes are replayed in, not those of the submission.
         informed: what the informed policy did on that board, so that it need not play there again.
+        alarmed: also say which alarms its rows ring, for which the informed policy plays too.
 
     Raises:
         InfrastructureError: workers were lost again and again; nothing is said about the submission.
     """
     with private_copy(Path(folder)) as copy:
-        return _of_folder(validate_copy(copy, data, progress, engine, board, informed), Path(folder))
+        return _of_folder(validate_copy(copy, data, progress, engine, board, informed, alarmed), Path(folder))
 
 
 def validate_copy(
@@ -136,6 +138,7 @@ def validate_copy(
     engine: Engine | None = None,
     board: RunConfig | None = None,
     informed: Informed | None = None,
+    alarmed: bool = True,
 ) -> SubmissionVerdict:
     """`validate` of a folder that nobody else writes in and that holds plain files alone."""
     manifest, problems = read_manifest(place)
@@ -173,6 +176,8 @@ def validate_copy(
         problems += unexpected_files(place, {*(file.path for file in manifest.files), *_OF_A_SUBMISSION})
     if not problems and (place / MANIFEST).read_text(encoding="utf-8") != manifest_text(manifest):
         problems.append(f"{MANIFEST}: {NOT_AS_WRITTEN}")
+    if not alarmed:
+        return SubmissionVerdict(place, manifest, len(results), tuple(problems), tuple(derived), tuple(played))
     signs = {key: total_of(each.signs for each in of_row) for key, of_row in by_row(played).items()}
     known = informed if board is not None and board.seed == run.seed else None
     foresight = {} if problems else _foresight(rows, run.seed, results, known)
@@ -267,7 +272,7 @@ def rows_on_board(manifest: Submission, verdict: SubmissionVerdict) -> list[dict
             "agent": f"{row['agent']} ({manifest.name})",
             **about,
             # whoever played the episodes wrote the tokens into their actions
-            **({"metered": False} if charges_tokens(row["track"]) and not by_us else {}),
+            **({"metered": False} if TRACKS[row["track"]].charges_tokens and not by_us else {}),
             **({"alarms": list(rung)} if rung else {}),
         }
         for row, rung, key in zip(verdict.rows, verdict.alarms, keys, strict=True)

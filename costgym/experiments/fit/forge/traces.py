@@ -60,7 +60,7 @@ def forge_traces(
         read = _hidden(read, hidden)
     found = calibrate(log, name, least_calls=1, fields=fields, where=where)
     names = callable_names(sorted({call.tool for call in read.calls}))
-    known = {operation.name: operation for operation in _operations(sources, cache)}
+    known = {operation.name: operation for operation in operations_of(sources, cache)}
     left_out: Counter[str] = Counter()
     tasks = list(_tasks(read, names, left_out))[:MOST_TASKS]
     if not tasks:
@@ -68,7 +68,7 @@ def forge_traces(
         raise ConfigError("--traces", f"no episode of {log} can become a task; {reasons or 'none has what its user asked'}")
     document = {**found.document, "source": {**found.document["source"], "tasks": tasks}}
     document["source"]["tools"] = [
-        _tool(tool, [call for call in read.calls if names[call.tool] == tool["name"]], known.get(tool["name"]), tasks)
+        tool_of(tool, [call for call in read.calls if names[call.tool] == tool["name"]], known.get(tool["name"]))
         for tool in found.document["source"]["tools"]
     ]
     replaced = {} if hidden is None else hidden.counts
@@ -104,7 +104,8 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _operations(sources: Sequence[str], cache: Path) -> Iterator[Operation]:
+def operations_of(sources: Sequence[str], cache: Path) -> Iterator[Operation]:
+    """The operations that documents describe."""
     for source in sources:
         for document in documents(source, cache):
             api = document.read()
@@ -112,8 +113,8 @@ def _operations(sources: Sequence[str], cache: Path) -> Iterator[Operation]:
                 yield from api.operations
 
 
-def _tool(tool: Mapping[str, Any], calls: Sequence[LoggedCall], known: Operation | None, tasks: Any) -> dict[str, Any]:
-    """A tool of the calibrated world with its description, its parameters, and whether it writes."""
+def tool_of(tool: Mapping[str, Any], calls: Sequence[LoggedCall], known: Operation | None) -> dict[str, Any]:
+    """A tool of a world with its description, its parameters, and whether it writes."""
     made = {**tool, "input_schema": _seen_schema(calls)}
     if known is not None:
         properties = {
@@ -155,14 +156,14 @@ def _tasks(log: Log, names: Mapping[str, str], left_out: Counter[str]) -> Iterat
             left_out["nothing says what its user asked"] += 1
         elif query in seen:
             left_out["its query came before"] += 1
-        elif not (needs := _needs(query, normalise(log.answers.get(episode, "")), calls, names)):
+        elif not (needs := needs_of(query, normalise(log.answers.get(episode, "")), calls, names)):
             left_out["no result holds a fact that can be looked for"] += 1
         else:
             seen.add(query)
             yield {"query": query, "needs": needs}
 
 
-def _needs(query: str, answered: str, calls: Sequence[LoggedCall], names: Mapping[str, str]) -> list[dict[str, Any]]:
+def needs_of(query: str, answered: str, calls: Sequence[LoggedCall], names: Mapping[str, str]) -> list[dict[str, Any]]:
     """The needs of an episode: its calls that worked, each with a fact of its result."""
     chosen: list[tuple[LoggedCall, dict[str, Any], list[str]]] = []
     for call in calls:
