@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from costgym import LEVEL_IDS
+
 if TYPE_CHECKING:
     from costgym.agents.world_side import ModelHandle
 
@@ -20,6 +22,8 @@ SESSION_CHAT = "costgym/MarketplaceSessionChat-v0"
 
 def view_of(env_id: str) -> str:
     """The first version of an environment's id, which agents are listed by: an agent plays every version of its view."""
+    if env_id in LEVEL_IDS:
+        return SESSION
     name, dash, version = env_id.rpartition("-v")
     return f"{name}-v0" if dash and version.isdigit() and env_id.startswith("costgym/") else env_id
 

@@ -50,7 +50,6 @@ class SessionVectorEnv(NativeSessions):
 
 
 class SessionVectorEnvV1(NativeSessions):
-    """N environments `costgym/MarketplaceSession-v1`, played in compiled code, as `SessionVectorEnv`; sessions are drawn there too.
-    """
+    """N environments `costgym/MarketplaceSession-v1`, played in compiled code, which draws the sessions too."""
 
     make_scalar: Any = MarketplaceSessionEnvV1

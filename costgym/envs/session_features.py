@@ -1,7 +1,5 @@
 """What an agent sees of a session, as arrays of numbers."""
 
-from typing import Any
-
 import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray

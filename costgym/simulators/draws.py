@@ -51,8 +51,8 @@ EIGHTHS = tuple(float((Decimal(-k) / 8).exp(Context(prec=28))) for k in range(25
 
 
 def decay(value: float) -> float:
-    """``exp(-value)`` of a value from 0 on, by additions and multiplications alone, as `log`: with the same bits everywhere. It is
-    off by less than 1e-10 of the result, and 0 above 32."""
+    """``exp(-value)`` of a value from 0 on, by additions and multiplications alone, so with the same bits everywhere. It
+    is off by less than 1e-10 of the result, and 0 above 32."""
     if value > 32.0:
         return 0.0
     near = int(value * 8.0 + 0.5)

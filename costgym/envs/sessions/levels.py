@@ -53,51 +53,94 @@ class MarketplaceSessionEnvV1(MarketplaceSessionEnv):
     | `hard` | 300 | 40 | 5 | 0.01 | 0.3 | every 300 s for 40 s |
     | `extreme` | 1,000 | 63 | 6 | 0.02 | 0.25 | every 200 s for 60 s |
 
-    The default limits are a share of what is spent, on average, by somebody who knows the states that the tools have at the start,
+    The default limits are a share of what somebody spends on average who knows the states that the tools have at the start,
     where they stay.
 
     ## Observation space
 
-    Float32 arrays between 0 and 1. Columns as in version 0, but that `since_s` and `outage_ago_s` show seconds s as s / (s + 60).
-    After them come, in `tools` (with `memory="counts"`, before the columns of calls in flight):
+    A dictionary of float32 arrays; everything lies between 0 and 1. The columns are given for the level ``medium``, which has
+    four kinds, and `memory="counts"`; `memory="raw"` leaves out columns 11 to 16 and 19 to 22.
 
-    | name | range | meaning |
-    | --- | --- | --- |
-    | `mean_s` | 0 to 1 | log(1 + mean seconds of its calls) / log(61); the advert counts as one call. |
-    | `timed_out` | 0 to 1 | Share of its failures that were time-outs. |
-    | `not_connected` | 0 to 1 | Share of its failures that were refused connections. |
-    | `shut` | 0 or 1 | It refused a call for this query at its rate limit or quota. |
+    ### `tools`: one row for each slot, (24, 23)
 
-    In `query`:
+    | column | name | range | meaning |
+    | --- | --- | --- | --- |
+    | 0 | `price` | 0 to 1 | Price of a call now, in units of 20 credits. |
+    | 1 | `latency_s` | 0 to 1 | log(1 + advertised latency in seconds) / log(61). |
+    | 2 | `success` | 0 to 1 | Advertised success rate. |
+    | 3 | `provider` | 0 to 1 | Its provider's number, from 1, divided by `providers`. |
+    | 4 | `rate_limit` | 0 to 1 | Calls admitted a minute, divided by 10; 0 for any number. |
+    | 5 | `quota_left` | 0 to 1 | Share of its quota for the session that is left; 1 without a quota. |
+    | 6 | `serves` | 0 or 1 | The tool serves the present query. |
+    | 7 | `kind_1` | 0 or 1 | The tool answers queries of the first kind. |
+    | 8 | `kind_2` | 0 or 1 | The tool answers queries of the second kind. |
+    | 9 | `kind_3` | 0 or 1 | The tool answers queries of the third kind. |
+    | 10 | `kind_4` | 0 or 1 | The tool answers queries of the fourth kind. |
+    | 11 | `calls` | 0 to 1 | log(1 + its calls in this session) / 5. |
+    | 12 | `mean_ok` | 0 to 1 | (calls that worked + 1) / (calls + 2). |
+    | 13 | `recent_ok` | 0 to 1 | The same with weights that fall by 0.7 from call to call; 0.5 at the start. |
+    | 14 | `failures_in_a_row` | 0 to 1 | Its failures since it worked last, divided by 5. |
+    | 15 | `since_s` | 0 to 1 | s / (s + 60) for the s seconds since its last call; 1 before the first. |
+    | 16 | `outage_ago_s` | 0 to 1 | s / (s + 60) for the s seconds since its provider was last seen down; 1 if never. |
+    | 17 | `last_ok` | 0 or 1 | Its last call looked as if it worked. |
+    | 18 | `last_failed` | 0 or 1 | Its last call failed or was refused. |
+    | 19 | `mean_s` | 0 to 1 | log(1 + mean seconds of its calls) / log(61); the advert counts as one call. |
+    | 20 | `timed_out` | 0 to 1 | Share of its failures that were time-outs. |
+    | 21 | `not_connected` | 0 to 1 | Share of its failures that were refused connections. |
+    | 22 | `shut` | 0 or 1 | It refused a call for this query at its rate limit or quota. |
 
-    | name | range | meaning |
-    | --- | --- | --- |
-    | `age_s` | 0 to 1 | log(1 + age in seconds of the fact in memory) / log(10,001). |
-    | `alive` | 0 to 1 | Chance that it is still right, by the time since it was last known to be. |
-    | `left` | 0 to 1 | log(1 + queries that are not over) / log(10,001). |
+    With `concurrent=True` three more columns come last, as in version 0.
 
-    In `resources`:
+    ### `query`: the present query, (12,)
 
-    | name | range | meaning |
-    | --- | --- | --- |
-    | `credits` | 0 to 1 | log(1 + credits left) / log(100,001); 1 without a limit. |
-    | `no_price_limit` | 0 or 1 | Money is unlimited. |
-    | `time` | 0 to 1 | log(1 + seconds left) / log(1,000,001); 1 without a limit. |
-    | `no_seconds_limit` | 0 or 1 | Time is unlimited. |
-    | `calls` | 0 to 1 | log(1 + calls left) / log(100,001); 1 without a limit. |
-    | `no_calls_limit` | 0 or 1 | Calls are unlimited. |
-    | `facts` | 0 to 1 | Facts in memory, divided by `queries`. |
-    | `last_s` | 0 to 1 | log(1 + seconds that the last action took) / log(61). |
-    | `last_timeout` | 0 or 1 | It ended in a time-out. |
-    | `last_not_connected` | 0 or 1 | It ended in a refused connection. |
-    | `last_outage` | 0 or 1 | It met an outage. |
-    | `last_limited` | 0 or 1 | It was refused at a rate limit or quota. |
+    | column | name | range | meaning |
+    | --- | --- | --- | --- |
+    | 0 | `value` | 0 to 1 | What it is worth, divided by 20. |
+    | 1 | `kind_1` | 0 or 1 | It is of the first kind. |
+    | 2 | `kind_2` | 0 or 1 | It is of the second kind. |
+    | 3 | `kind_3` | 0 or 1 | It is of the third kind. |
+    | 4 | `kind_4` | 0 or 1 | It is of the fourth kind. |
+    | 5 | `remembered` | 0 or 1 | Its fact is in memory. |
+    | 6 | `age` | 0 to 1 | Age of that fact, in units of 4 `ttl_s`. |
+    | 7 | `called` | 0 to 1 | Calls made for this query, divided by 10. |
+    | 8 | `queries_left` | 0 to 1 | Share of the queries that are not over. |
+    | 9 | `age_s` | 0 to 1 | log(1 + age in seconds of the fact in memory) / log(10,001). |
+    | 10 | `alive` | 0 to 1 | Chance that it is still right, by the time since it was last known to be. |
+    | 11 | `left` | 0 to 1 | log(1 + queries that are not over) / log(10,001). |
+
+    ### `resources`: the session as a whole, (17,)
+
+    | column | name | range | meaning |
+    | --- | --- | --- | --- |
+    | 0 | `price_left` | 0 to 1 | Share of the money that is left; 1 without a limit. |
+    | 1 | `seconds_left` | 0 to 1 | Share of the time that is left, likewise. |
+    | 2 | `clock` | 0 to 1 | log(1 + simulated seconds so far) / log(10,001). |
+    | 3 | `step` | 0 to 1 | Steps taken, as a share of `max_steps`. |
+    | 4 | `value` | 0 to 1 | Value of the queries that passed, divided by 20 `queries`. |
+    | 5 | `credits` | 0 to 1 | log(1 + credits left) / log(100,001); 1 without a limit. |
+    | 6 | `no_price_limit` | 0 or 1 | Money is unlimited. |
+    | 7 | `time` | 0 to 1 | log(1 + seconds left) / log(1,000,001); 1 without a limit. |
+    | 8 | `no_seconds_limit` | 0 or 1 | Time is unlimited. |
+    | 9 | `calls` | 0 to 1 | log(1 + calls left) / log(100,001); 1 without a limit. |
+    | 10 | `no_calls_limit` | 0 or 1 | Calls are unlimited. |
+    | 11 | `facts` | 0 to 1 | Facts in memory, divided by `queries`. |
+    | 12 | `last_s` | 0 to 1 | log(1 + seconds that the last action took) / log(61). |
+    | 13 | `last_timeout` | 0 or 1 | It ended in a time-out. |
+    | 14 | `last_not_connected` | 0 or 1 | It ended in a refused connection. |
+    | 15 | `last_outage` | 0 or 1 | It met an outage. |
+    | 16 | `last_limited` | 0 or 1 | It was refused at a rate limit or quota. |
 
     ## Arguments
 
     | argument | meaning |
     | --- | --- |
     | `level` | `"easy"`, `"medium"`, `"hard"` or `"extreme"`. Arguments of the rules that are given replace the level's. |
+
+    ## Information
+
+    | key | type | meaning |
+    | --- | --- | --- |
+    | `action_mask` | int8 array | What the argument `mask` lets through: 1 or 0 for each action, as `sample(mask)` takes it. |
 
     ## Version history
 

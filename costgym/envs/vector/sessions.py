@@ -17,8 +17,8 @@ from costgym.simulators.ledger import RESOURCES
 class NativeSessions(NativeVectorEnv):
     """N environments of sessions, played in compiled code.
 
-    Every episode draws a session of its own when it begins: in the kernel that begins it, or, of version 0 and over the tools of a
-    scenario, in Python, which takes about 0.7 ms.
+    Every episode draws a session of its own: in the kernel that begins it, or, of version 0 and over a scenario's tools, in
+    Python, which takes about 0.7 ms.
     """
 
     batch: SessionBatch

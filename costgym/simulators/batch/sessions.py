@@ -1,7 +1,7 @@
 """Sessions in a batch: rule 14 of `world` around the kernels of a call, as `sessions.episode` plays it for one in Python.
 
-Every episode plays a session of its own, whose catalogue is drawn when it begins, so row i of the tables belongs to episode i. Of
-version 1 it is drawn by the kernel that begins the episode, and what moves between queries when the query has come; else in Python.
+Every episode plays a session of its own, whose catalogue is drawn when it begins, so row i of the tables belongs to episode i.
+Kernels draw sessions of version 1, and what moves between queries when the query has come; others are drawn in Python before.
 Prices hold for a query: the present ones stand in the tables' only epoch, and a call in flight keeps its own in its bill.
 """
 
@@ -23,23 +23,22 @@ from costgym.simulators.rules.limits import Rules, make_rules
 from costgym.simulators.sessions.draw import Session, draw_session
 from costgym.simulators.sessions.episode import session_world
 from costgym.simulators.sessions.informed import limits
-from costgym.simulators.sessions.plan import FACTORS, SPREADS, TIMEOUT_S, WINDOW_S, plan_of
+from costgym.simulators.sessions.plan import FACTORS, SPREADS, TIMEOUT_S, WINDOW_S, plan_record
 from costgym.simulators.sessions.rules import SessionRules
 from costgym.simulators.status import Status
 
 CANCELLED = int(Status.CANCELLED)
 LANE = record_type(
-    [("value", np.float64), ("number", np.int64)]
-    + [(name, np.int32) for name in ("query", "called", "facts", "moves_at")]
+    [("value", np.float64), ("number", np.int64)] + [(name, np.int32) for name in ("query", "called", "facts", "moves_at")]
 )
-"""An episode's session: the value of the queries that passed, its number, the present query, the calls made for it, the facts in
-memory, and the next query at which a tool or a price moves."""
+"""An episode's session: the value of the queries that passed, its number, the present query, the calls made for it, the number
+of facts in memory, and the next query at which a tool or a price moves."""
 DRIFT = record_type(
     [(name, np.float64) for name in ("alive", "half")]
     + [(name, np.int32) for name in ("regime_at", "price_at", "regimes", "prices")]
 )
-"""How a tool moves: the edges of its states among uniforms, the queries at which its state and its price move next, and how often
-they have moved."""
+"""How a tool moves: the edges of its states among uniforms, the queries at which its state and its price move next, and how
+often they have moved."""
 HIGHEST_RATE_LIMIT = 10  # calls a window that a drawn tool admits
 _ONE = np.uint64(1)
 
@@ -70,7 +69,9 @@ class Sessions(NamedTuple):
     lasted_s: NDArray[np.float64]  # (N, M) seconds of each tool's calls that have ended
     lanes: NDArray[np.void]  # (N,) `LANE`
     drifts: NDArray[np.void]  # (N, M) `DRIFT`
-    adverts: NDArray[np.float64]  # (N, M, 2) advertised chance of success and seconds, where sessions are drawn as they are played
+    adverts: NDArray[
+        np.float64
+    ]  # (N, M, 2) advertised chance of success and seconds, where sessions are drawn as they are played
     factors: NDArray[np.float64]  # (5,) that a change sets on a price
     plan: NDArray[np.void]  # (1,) the rules as numbers, see `sessions.plan`
     drawn: bool  # sessions are drawn in Python before they begin
@@ -114,7 +115,7 @@ class SessionBatch(Batch):
             drifts=np.zeros((n, m), DRIFT),
             adverts=np.zeros((n, m, 2)),
             factors=np.array(FACTORS),
-            plan=plan_of(rules.document),
+            plan=plan_record(rules.document),
             drawn=drawn,
             shares=budget is None,
         )
@@ -211,8 +212,7 @@ def draw(tables: Any, sessions: Any, i: int, number: Any) -> None:
     """Draw the session of a number into row i, as `sessions.draw` does in Python."""
     plan, lane, total, room = sessions.plan[0], sessions.lanes[i], 0.0, 0
     tables.number[i] = lane.number = number
-    kinds, providers = np.int64(plan.kinds), np.int64(plan.providers)
-    count = tables.slots.shape[1]
+    kinds, count = np.int64(plan.kinds), tables.slots.shape[1]
     for query in range(sessions.fact.shape[1]):
         kind, value, first = world.draw_query(plan, kinds, number, query)
         sessions.fact[i, query], sessions.capability[i, query], sessions.value[i, query] = query, kind, value

@@ -1,7 +1,7 @@
 """How sessions of version 1 are drawn, by counter: each draw is a function of the session's number and of what it is for.
 
-So a batch draws its sessions where it plays them, and what moves between queries when the query has come. Of what moves the next
-moment is drawn, not whether it moves at each query: the gaps of a chance that is the same at each query are geometric.
+So a batch draws its sessions where it plays them, and what moves between queries when the query has come. Of a tool that moves,
+the next moment is drawn, not whether it moves at each query: gaps between events of one chance are geometric.
 """
 
 from math import inf
@@ -21,7 +21,7 @@ def query(plan: Any, kinds: Any, number: Any, index: Any) -> Any:
     """A query's kind, its value, and the query whose fact and kind it has: itself, or an earlier one."""
     kind, worth, again, which = layout.session_uniforms(plan, number, QUERIES + index)
     first = index
-    if again < plan.repeat:
+    if again < plan.again:
         first = int(which * index)
     return int(kind * kinds), LOWEST + float(int(worth * (HIGHEST - LOWEST + 1))), first
 
@@ -53,8 +53,8 @@ def price(plan: Any, number: Any, slot: Any, move: Any) -> Any:
 
 
 def tool(plan: Any, number: Any, slot: Any, spec: Any) -> Any:
-    """Draw the tool of a slot into `spec`; returns the index of its reliability, its provider, and what it advertises: chance of
-    success and seconds."""
+    """Draw the tool of a slot into `spec`; returns the index of its reliability, its provider, and what it advertises: chance
+    of success and seconds."""
     place = TOOLS + 4 * slot
     reliable, claims, fees, median = layout.session_uniforms(plan, number, place)
     spread, slower, loads, load = layout.session_uniforms(plan, number, place + 1)
@@ -100,8 +100,8 @@ def usual_cost(plan: Any, spec: Any, state: Any) -> Any:
 
 
 def limits(plan: Any, kinds: Any, specs: Any, offers: Any, states: Any, count: Any) -> Any:
-    """The default limits on price and seconds: a share of what is spent by somebody who knows the states that `count` tools have
-    at the start, where they stay, and buys each fact once, from the tool with the lowest price, if the query is worth that."""
+    """The default limits on price and seconds: a share of what somebody spends who knows the states that `count` tools have at
+    the start, where they stay, and buys each fact once, from the tool with the lowest price, if the query is worth that."""
     price = seconds = 0.0
     for kind in range(kinds):
         least, takes = inf, inf
@@ -110,11 +110,12 @@ def limits(plan: Any, kinds: Any, specs: Any, offers: Any, states: Any, count: A
                 cost, lasts = usual_cost(plan, specs[slot], states[slot] & 3)
                 if cost < least:
                     least, takes = cost, lasts
-        worth = max(LOWEST, int(min(least, 1e9)) + (1 if least > int(min(least, 1e9)) else 0))  # the lowest value above the cost
-        bought = max(0, HIGHEST + 1 - worth) / (HIGHEST + 1 - LOWEST)
-        if bought > 0.0:
+        bought = HIGHEST - LOWEST + 1  # of the values that a query may have, the number of those that are worth the cost
+        while bought > 0 and HIGHEST + 1 - bought < least:
+            bought -= 1
+        if bought > 0:
             price += bought * least
             seconds += bought * takes
-    facts = plan.share * (1.0 + (plan.queries - 1) * (1.0 - plan.repeat)) / kinds
+    facts = plan.share * (1.0 + (plan.queries - 1) * (1.0 - plan.again)) / (kinds * (HIGHEST - LOWEST + 1))
     price, seconds = max(LEAST_PRICE, facts * price), max(LEAST_S, facts * seconds)
     return int(100.0 * price + 0.5) / 100.0, int(10.0 * seconds + 0.5) / 10.0

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from itertools import zip_longest
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -111,7 +111,7 @@ def _drawn(document: str, number: int) -> Session:
 
 def _drawn_by_counter(rules: SessionRules, number: int, world_tools: tuple[Tool, ...], offers: NDArray[np.int64]) -> Session:
     """Draw a session of version 1; see `rules.session_draws`."""
-    plan, queries, tools, kinds = plan_of(rules.document)[0], rules.queries, len(offers), int(offers.max()) + 1
+    plan, queries, tools, kinds = plan_of(rules.document), rules.queries, len(offers), int(offers.max()) + 1
     if world_tools:
         provider, profiles = _providers_of(world_tools, rules), _profiles_of(world_tools)
         states = np.array([state_chances(share, rules.failures.slip) for share in profiles.reliability.tolist()])
@@ -127,11 +127,16 @@ def _drawn_by_counter(rules: SessionRules, number: int, world_tools: tuple[Tool,
     regime, price = np.zeros((2, queries, tools), np.int64)
     for slot in range(tools):
         alive, half = edges[slot].tolist()
-        _follow(regime[:, slot], lambda move, slot=slot, edges=(alive, half): book.regime(plan, number, slot, move, *edges))
-        _follow(price[:, slot], lambda move, slot=slot: book.price(plan, number, slot, move))
+        _follow(regime[:, slot], partial(_regime_after, plan, number, slot, alive, half))
+        _follow(price[:, slot], partial(book.price, plan, number, slot))
     lives = np.array([book.life_s(plan, number, query) for query in range(queries)])
     drawn = capability, fact, value, profiles, offers, provider, regime, np.asarray(FACTORS)[price], lives
     return Session(rules, number, *drawn, world_tools)
+
+
+def _regime_after(plan: Any, number: int, slot: int, alive: float, half: float, move: int) -> tuple[int, int]:
+    after: tuple[int, int] = book.regime(plan, number, slot, move, alive, half)
+    return after
 
 
 def _follow(column: NDArray[np.int64], after: Callable[[int], tuple[int, int]]) -> None:
@@ -144,7 +149,7 @@ def _follow(column: NDArray[np.int64], after: Callable[[int], tuple[int, int]]) 
 
 def _counted_profiles(rules: SessionRules, number: int, tools: int) -> tuple[NDArray[np.int64], NDArray[np.int64], Profiles]:
     """(I,) providers, (I,) indices of the reliabilities, and the profiles of drawn tools of version 1."""
-    plan, specs = plan_of(rules.document)[0], [SimpleNamespace() for _ in range(tools)]
+    plan, specs = plan_of(rules.document), [SimpleNamespace() for _ in range(tools)]
     drawn = [book.tool(plan, number, slot, spec) for slot, spec in enumerate(specs)]
     reliability, provider, success, latency_s = (np.array(column) for column in zip(*drawn, strict=True))
     names = ("fee", "latency_s", "cold_start_s", "keep_alive_s", "rate_limit", "quota")

@@ -92,8 +92,8 @@ class SessionEpisode(Episode):
     """
 
     __slots__ = (
-        "_outages", "began", "called", "checked_s", "lasted_s", "memory", "passed", "price_factors", "query", "session", "states",
-        "value",
+        "_outages", "began", "called", "checked_s", "lasted_s", "memory", "passed", "price_factors", "query", "session",
+        "states", "value",
     )  # fmt: skip
 
     world: SessionWorld

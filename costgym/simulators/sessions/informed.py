@@ -77,12 +77,12 @@ def spending(session: Session) -> tuple[float, float]:
 
 
 def limits(session: Session) -> tuple[float, float]:
-    """The default limits on price and seconds: the rules' share of `spending`, at least a call of every kind; in version 1 of what
-    is spent by the states at the start."""
+    """The default limits on price and seconds: the rules' share of `spending`, at least a call of every kind; of version 1, see
+    `session_draws.limits`."""
     if session.rules.world == 1:
         columns = session.profiles.fee, session.profiles.latency_s, np.searchsorted(SPREADS, session.profiles.latency_spread)
         specs = [SimpleNamespace(fee=fee, latency_s=at, spread=spread) for fee, at, spread in zip(*columns, strict=True)]
-        plan, states = plan_of(session.rules.document)[0], session.states[0].tolist()
+        plan, states = plan_of(session.rules.document), session.states[0].tolist()
         found: tuple[float, float] = session_draws.limits(plan, session.kinds, specs, session.offers, states, len(specs))
         return found
     price, seconds = spending(session)

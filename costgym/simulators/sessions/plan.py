@@ -2,9 +2,10 @@
 
 from functools import lru_cache
 from math import exp, inf
-from typing import Any
+from types import SimpleNamespace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from costgym.simulators.belief import reliabilities
 from costgym.simulators.calls import CONNECTION_REFUSED_S, NORMAL_QUANTILES, QUANTILES, latency_factors
@@ -16,23 +17,24 @@ SPREADS = (0.3, 0.5, 0.7, 0.9)  # of a call's duration around its tool's median;
 FACTORS = (0.5, 0.75, 1.0, 1.5, 2.0)  # that a change sets on a tool's price
 TIMEOUT_S, WINDOW_S = 30.0, 60.0
 _FLOATS = (
-    "drift", "price_drift", "repeat", "ttl_s", "share", "up", "floor", "limited_share", "quota_share", "timeouts", "refusals",
+    "drift", "price_drift", "again", "ttl_s", "share", "up", "floor", "limited_share", "quota_share", "timeouts", "refusals",
     "refused_s", "timeout_s",
 )  # fmt: skip
 
 
 @lru_cache(maxsize=16)
-def plan_of(document: str) -> Any:
-    """The plan of a document of rules: a record, so that kernels take one address for all of it.
+def plan_of(document: str) -> SimpleNamespace:
+    """The plan of a document of rules.
 
-    `key` stands in the draws in the place of an episode's seed. `drift` and `price_drift` are the logarithms of the chances that
-    a tool and its price do not move between two queries; `share` is that of the default limits, `up` that of the time in which a
-    provider is up; `timeouts` and `refusals` are shares of the failures, `refused_s` and `timeout_s` how long such calls last.
-    (G,) `points` are the reliabilities that tools may have and `edges` the cumulative shares of the tools that have each; `alive`
-    and `half` are the edges among uniforms of the first two states, by reliability; (3,) `works` is the chance that a call works,
-    by state. (4096,) `medians` and `claims` are quantiles of a tool's median seconds and of what its advert adds to the truth,
-    (10,) `haste` is a factor on its seconds, by its fee. (S, 4096) `factors` are the quantiles of a call's duration over its
-    median, by spread, and (S, 4097) `sums` the sums of the first of them.
+    `key` stands in the draws in the place of an episode's seed. `again` is the chance that a query asks for an earlier one's
+    fact, `drift` and `price_drift` are the logarithms of the chances that a tool and its price do not move between two queries;
+    `share` is that of the default limits, `up` that of the time in which a provider is up; `timeouts` and `refusals` are shares
+    of the failures, `refused_s` and `timeout_s` how long such calls last. (G,) `points` are the reliabilities that tools may
+    have and `edges` the cumulative shares of the tools that have each; `alive` and `half` are the edges among uniforms of the
+    first two states, by reliability; (3,) `works` is the chance that a call works, by state. (4096,) `medians` and `claims` are
+    quantiles of a tool's median seconds and of what its advert adds to the truth, (10,) `haste` is a factor on its seconds, by
+    its fee. (S, 4096) `factors` are the quantiles of a call's duration over its median, by spread, and (S, 4097) `sums` the
+    sums of the first of them.
     """
     rules = rules_of(document)
     model, (points, shares) = rules.failures, reliabilities(rules.failures)
@@ -54,14 +56,22 @@ def plan_of(document: str) -> Any:
     up = rules.outage_every_s / (rules.outage_every_s + rules.outage_lasts_s)
     values = (
         _stays(rules.drift), _stays(rules.price_drift), rules.repeat, rules.ttl_s, rules.budget_share, up,
-        model.advertised_floor, model.rate_limited_share, model.quota_share, timeouts, refusals, CONNECTION_REFUSED_S, TIMEOUT_S,
+        model.advertised_floor, model.rate_limited_share, model.quota_share, timeouts, refusals, CONNECTION_REFUSED_S,
+        TIMEOUT_S,
     )  # fmt: skip
-    fields = {"key": stable_integer(rules.world_seed, "sessions"), **whole, **dict(zip(_FLOATS, values, strict=True)), **tables}
-    kinds = [("key", np.uint64), *((name, np.int64) for name in whole), *((name, np.float64) for name in _FLOATS)]
-    shapes: list[Any] = [(name, np.float64, table.shape) for name, table in tables.items()]
-    plan = np.zeros(1, np.dtype((np.record, np.dtype([*kinds, *shapes], align=True))))
-    for name, value in fields.items():
-        plan[name] = value
+    key = np.uint64(stable_integer(rules.world_seed, "sessions"))
+    return SimpleNamespace(key=key, **whole, **dict(zip(_FLOATS, map(float, values), strict=True)), **tables)
+
+
+@lru_cache(maxsize=16)
+def plan_record(document: str) -> NDArray[np.void]:
+    """The plan as a record, so that kernels take one address for all of it."""
+    fields = vars(plan_of(document))
+    arrays = {name: np.asarray(value) for name, value in fields.items()}
+    kind = np.dtype([(name, array.dtype, array.shape) for name, array in arrays.items()], align=True)
+    plan = np.zeros(1, np.dtype((np.record, kind)))
+    for name, array in arrays.items():
+        plan[name] = array
     return plan
 
 

@@ -8,7 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costgym.envs.session_features import (
-    CLOCK_S, HALF_S, LONGEST_CALL_S, MOST_CALLS, MOST_CREDITS, MOST_QUERIES, MOST_SECONDS, PAUSE_S, PRICE_UNIT, RECENT, STATIC,
+    CLOCK_S,
+    HALF_S,
+    LONGEST_CALL_S,
+    MOST_CALLS,
+    MOST_CREDITS,
+    MOST_QUERIES,
+    MOST_SECONDS,
+    PAUSE_S,
+    PRICE_UNIT,
+    RECENT,
+    STATIC,
 )  # fmt: skip
 from costgym.envs.vector.info import NOTHING_SPENT, report, spent
 from costgym.envs.vector.kernels.marketplace import Starts
@@ -162,7 +172,7 @@ def _step(tables: Any, rules: Any, state: Any, view: Any, out: Any, streams: Any
 
 @internal
 def _begin(tables: Any, rules: Any, state: Any, view: Any, streams: Any, starts: Any, i: int) -> None:
-    """Begin the session in row i of the tables, which was put there before, or else one of the split or of the start's number."""
+    """Begin the session that was put into row i, or else the one of the start's number, or one that is drawn."""
     draw, number = starts.seeds[i] if starts.drawn else next_draw(streams, i), np.int64(starts.tasks[i])
     if number < 0:
         number = view.first + np.int64(draw % np.uint64(view.choices))
