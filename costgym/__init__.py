@@ -79,7 +79,8 @@ for _id in (*ENV_IDS, *LEVEL_IDS):
         # without Gymnasium's wrappers `make` returns the environment itself, whose arguments `help` shows; it checks by itself
         # that an episode has begun, and tests check the rest
         gym.register(
-            _id, _ENVS[_of], vector_entry_point=_VECTOR_ENVS.get(_of), order_enforce=False, disable_env_checker=True, kwargs=_level
+            _id, _ENVS[_of], order_enforce=False, disable_env_checker=True, vector_entry_point=_VECTOR_ENVS.get(_of),
+            kwargs=_level,
         )  # fmt: skip
 
 _LAZY = {

@@ -89,7 +89,7 @@ def test_levels_are_ids_too_and_shifted_sessions_are_played_by_agents_that_know_
     env.reset(seed=0)
     seat, rules = env.unwrapped.seat("costgym/MarketplaceSession-v1"), env.unwrapped.rules
     assert (rules.drift, seat.rules.drift, rules.queries, seat.rules.queries) == (0.01, 0.0, 12, 12)
-    with pytest.raises(CostGymError, match="unknown level .harder.; nearest: hard"):
+    with pytest.raises(CostGymError, match="unknown level 'harder'; nearest: hard"):
         costgym.make("costgym/MarketplaceSession-v1", level="harder")
 
 
