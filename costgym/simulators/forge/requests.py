@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from costgym.simulators.forge.source import ForgedArgument, ForgedCapability, ForgedSource
 
 MOST_NEEDS, MOST_REQUESTS = 6, 3
+_HOLDS_THINGS = {"watchlist", "wishlist", "cart", "basket", "playlist", "queue", "library", "list"}
 MOST_OF = 2  # times that a sentence says "of"
 _AGAIN = re.compile(r"\b(\w+) of (?:the )?\1\b")
 DEEPEST = 2  # things that lead to one another in one request
@@ -284,6 +285,9 @@ class RequestWriter(ForgedTaskWriter):
         """A change as a request."""
         verb = _SAID.get(capability.verb, capability.verb)
         if capability.role == CREATE:
+            what = about.removeprefix(" for ").removeprefix(" with ")
+            if verb == "add" and capability.noun.split(" ")[-1] in _HOLDS_THINGS and what != about:
+                return f"Add {what} to my {capability.noun}."
             return f"{verb.capitalize()} {article(capability.noun)} {capability.noun}{about}."
         if capability.role == CHANGE and verb != "move":
             changes = [
