@@ -5,7 +5,8 @@
 A world has one or two needs, two or three tools, and any of the rules that stand between a call and what it is for; a play is a
 sequence of four calls and waits, one after the other or side by side. Forged worlds whose tools write are tried likewise. For
 sessions of three queries, every policy of one tool a query is tried under many seeds against the bound that holds on average.
-At last five errors are put into what the optimum foresees, one at a time, and the first of so many worlds in which a play beats it is named.
+At last five errors are put into what the optimum foresees, one at a time, and the first of so many worlds in which a play
+beats it is named.
 """
 
 import argparse

@@ -307,9 +307,7 @@ class RequestWriter(ForgedTaskWriter):
             return "names a fact that it asks for"
         if any(a != b and asked[a] in asked[b] for a in range(len(asked)) for b in range(len(asked))):
             return "asks for two facts that cannot be told apart"
-        if problem := queries.problem_of(
-            query, [str(value) for need in draft.needs for _, value in stated_values(need.arguments)]
-        ):
+        if problem := problem_of_words(query, draft.needs):
             return problem
         if any(sentence.count(" of ") > MOST_OF or _AGAIN.search(sentence) for sentence in draft.sentences):
             return "names too many things in one sentence"
@@ -357,6 +355,13 @@ def stated_values(arguments: Any, name: str = "") -> Iterator[tuple[str, Any]]:
             yield from stated_values(value, name)
     elif arguments is not None:
         yield name, arguments
+
+
+def problem_of_words(query: str, needs: Sequence[Need]) -> str | None:
+    """Say in words which rule of queries one breaks, whatever values it states; None if it keeps all of them."""
+    values = [str(value) for need in needs for _, value in stated_values(need.arguments)]
+    side_by_side = [pair for a in values for b in values if (pair := f"{a} {b}") in query]  # a sum and its currency
+    return queries.problem_of(query, [*side_by_side, *values])
 
 
 def problem_of_task(task: Task) -> str | None:
