@@ -196,7 +196,7 @@ def dialect_of(record: Mapping[str, Any]) -> Dialect | None:
 
 def draft_of(dialect: Dialect, record: Mapping[str, Any], location: str) -> Draft | str:
     """The fields of a record that is a call of a tool, or the reason why it is left out."""
-    is_call = any(_holds(record, each) for each in dialect.calls)
+    is_call = any(_holds(record, call) for call in dialect.calls)
     if dialect is SPANS and not is_call:
         is_call = _holds(record, _NAMED) and not _holds(record, _OTHER_OPERATION)
     instead = not is_call and any(_holds(record, each) for each in dialect.instead)
