@@ -3,8 +3,6 @@
 python benchmarks/device.py [DEVICE]
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from typing import Any

@@ -7,8 +7,6 @@ Ray's with one worker killed by SIGKILL in mid-run, and two nodes of which the s
 compared with that of the first. Times are by the wall, from the first task to the last line: starting Ray is not in them.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import logging

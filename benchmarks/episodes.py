@@ -5,8 +5,6 @@
 Threads are measured by the wall clock, everything else by this process's CPU time.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

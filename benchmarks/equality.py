@@ -16,8 +16,6 @@ report for each comparison; a new one replaces that of the same comparison. `--p
 its counts to those of other parts. Where calls of sessions run side by side, a report counts what actions were taken.
 """
 
-from __future__ import annotations
-
 import argparse
 import datetime
 import itertools

@@ -4,8 +4,6 @@ Plays the default leaderboard, or takes the folder of one with ``--board``, and 
 and `docs/smallmodel.svg` come from trainings: `benchmarks/sessions.py` and `benchmarks/learning/smallmodel.py` draw them.
 """
 
-from __future__ import annotations
-
 import argparse
 import base64
 import json
@@ -50,11 +48,11 @@ def photograph(driver: Any, address: str, picture: Path, height: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--board", type=Path, help="folder of a leaderboard that has ended; by default one is played")
-    given = parser.parse_args()
+    args = parser.parse_args()
     frontier(DOCS / "frontier.png")
     with tempfile.TemporaryDirectory() as folder:
-        board = given.board or Path(folder) / "board"
-        if given.board is None:
+        board = args.board or Path(folder) / "board"
+        if args.board is None:
             options = ("--suite", "quick", "--seed", "0", "--out", str(board), "--quiet")
             subprocess.run([sys.executable, "-m", "costgym", "leaderboard", *options], cwd=ROOT, check=True)
         with chromium(Path(folder) / "profile") as driver:

@@ -3,8 +3,6 @@
 python benchmarks/plot_throughput.py
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import math

@@ -1,7 +1,5 @@
 """Print and write the report of a benchmark."""
 
-from __future__ import annotations
-
 import datetime
 import json
 import platform

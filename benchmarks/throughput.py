@@ -3,8 +3,6 @@
 OMP_NUM_THREADS=1 python benchmarks/throughput.py --steps 200000 --json benchmarks/results/throughput.json
 """
 
-from __future__ import annotations
-
 import argparse
 import datetime
 import json

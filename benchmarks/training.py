@@ -6,8 +6,6 @@ Both learn with the same network, rollout size, minibatches, epochs and learning
 differ. The score is the mean return of the last hundred training episodes; the time is this process's CPU time, on one thread.
 """
 
-from __future__ import annotations
-
 import argparse
 import datetime
 import json

@@ -8,8 +8,6 @@ handed out again (`envs/vector/checks.py`), time that passes without an event of
 episodes that are read off the generator (`envs/base.py`).
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Callable

@@ -8,8 +8,6 @@
 version of costgym and of its worlds, so after a change of either, `record` is due again; the tests say so.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import resource
@@ -114,8 +112,8 @@ def pack(runs: Path) -> None:
 
 
 def numbers(text: str) -> dict[str, float]:
-    found: dict[str, Any] = json.loads(text)
-    return {key: round(value, 4) for key, value in found.items() if isinstance(value, int | float)}
+    document: dict[str, Any] = json.loads(text)
+    return {key: round(value, 4) for key, value in document.items() if isinstance(value, int | float)}
 
 
 def record(board: Path) -> None:
@@ -136,13 +134,13 @@ def main() -> None:
     parser.add_argument("stage", choices=("train", "pack", "record"))
     parser.add_argument("--runs", type=Path, default=Path("runs/zoo"))
     parser.add_argument("--board", type=Path, default=Path("runs/zoo-board"))
-    given = parser.parse_args()
-    if given.stage == "train":
-        train(given.runs)
-    elif given.stage == "pack":
-        pack(given.runs)
+    args = parser.parse_args()
+    if args.stage == "train":
+        train(args.runs)
+    elif args.stage == "pack":
+        pack(args.runs)
     else:
-        record(given.board)
+        record(args.board)
 
 
 if __name__ == "__main__":

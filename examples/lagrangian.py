@@ -12,8 +12,6 @@ Measured on 2026-11-22 with `--updates 120`, 141 seconds of processor time, 400 
     greedy      return 0.303 [0.280, 0.327]   passed 0.723 [0.680, 0.765]   mean cost 11.56 [10.95, 12.15]
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

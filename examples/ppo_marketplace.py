@@ -15,8 +15,6 @@ Measured on 2026-11-22 with `--updates 55 --minibatch 2048`, 50 processor-second
     random  return 0.093                  passed within the budget 0.298                  mean cost 11.10
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 from collections.abc import Callable

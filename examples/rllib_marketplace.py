@@ -21,8 +21,6 @@ and with `--minutes 1 --runners 1`, a second process that plays, on the same cor
     rllib-ppo  return 0.359 [0.339, 0.379]   passed within the budget 0.835 [0.798, 0.870]   mean cost 11.65
 """
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 from typing import Any

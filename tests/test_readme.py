@@ -4,8 +4,6 @@ Blocks fenced as ``python`` or ``sh`` are executed, one page after another in an
 read, needs another machine or runs for hours is fenced without a language. Only lengths are cut: see `SHORTER`.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re
@@ -40,10 +38,10 @@ LONG = {
 
 def blocks(page: Path) -> list[tuple[str, str]]:
     """(language, code) of every fenced block that is to be executed."""
-    found = re.findall(r"^```(python|sh)\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    matches = re.findall(r"^```(python|sh)\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
     for pattern, shorter in SHORTER:
-        found = [(language, re.sub(pattern, shorter, code)) for language, code in found]
-    return found
+        matches = [(language, re.sub(pattern, shorter, code)) for language, code in matches]
+    return matches
 
 
 @pytest.mark.parametrize(

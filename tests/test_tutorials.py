@@ -1,7 +1,5 @@
 """The tutorials' notebooks run from nothing and print what they are stored with."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

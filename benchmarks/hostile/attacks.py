@@ -10,8 +10,6 @@ Run with the interpreter of either version: 0.2.0 has reruns of single entries, 
 * B6: one entry is handed in six times, with another description each time.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import hmac
@@ -96,7 +94,7 @@ def edit(packed: Path, change: Callable[[dict[str, Any]], object]) -> None:
 
 def declare_void(packed: Path) -> None:
     """Declare the failures of every row void, in all that a manifest says of them."""
-    failed = {each.episode for each in validate(packed).results if not (each.strict and each.within_budget)}
+    failed = {result.episode for result in validate(packed).results if not (result.strict and result.within_budget)}
 
     def declare(document: dict[str, Any]) -> None:
         [file] = document["files"]

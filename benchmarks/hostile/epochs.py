@@ -8,8 +8,6 @@ first ones another judge with the same secret makes a board too, and a third tha
 secret is published, the epoch's folder removed, and everything replayed.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import random

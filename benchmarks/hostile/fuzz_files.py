@@ -3,12 +3,10 @@
     python benchmarks/hostile/fuzz_files.py [inputs] [--kinds file,yaml] [--seed 0] [--json FILE]
 
 The inputs are, by turns, edits of a leaderboard's and an entry's files (by bytes and by values), frames of an agent's process,
-YAML documents, JSON documents, and edited files of every other kind (`tests/helpers/readers.py`). Each must be refused in a
-sentence within five seconds; what is plain data without lies may be read. Times are of this process's processor, and memory is
-the most that it has held.
+YAML documents, JSON documents, edited files of every other kind (`tests/helpers/readers.py`), and edited logs of tools and
+models in the shapes of all programs that are read. Each must be refused in a sentence within five seconds; what is plain data
+without lies may be read. Times are of this process's processor, and memory is the most that it has held.
 """
-
-from __future__ import annotations
 
 import argparse
 import random

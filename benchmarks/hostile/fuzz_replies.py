@@ -7,8 +7,6 @@ strings, unicode, nested calls. Agents of every kind play them in turn. The firs
 ends the run with its number; `tests/helpers/nonsense.py` holds replies and checks.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import time

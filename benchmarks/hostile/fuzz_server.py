@@ -9,8 +9,6 @@ it. Memory is that of the process, with the attackers in it: every 10,000 messag
 and left.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import gc

@@ -10,8 +10,6 @@ ones, whole, and after the last run no hidden file but a lock. The job that was 
 kills fall from the first import to the last line.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -7,8 +7,6 @@ process without one. Episodes are those of `greedy` (numbers) and `react` (text)
 this process, in a process of its own, and in the sandbox, in turn; the smallest time of all rounds counts.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -5,8 +5,6 @@
 The seconds are those of pytest up to the first failing test, with its start.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import shutil

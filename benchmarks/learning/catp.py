@@ -9,8 +9,6 @@ Runs are kept under --out and gone on with when the script is called again. `sha
 informed optimum (the best fixed plan per task and size level on the train samples, out of the space of sensible plans).
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import time
@@ -35,7 +33,7 @@ KINDS = ("sequential", "nonsequential")
 TRAINED: dict[str, tuple[Callable[..., TrainingResult], dict[str, Any]]] = {
     "catp": (train_catp, {}),
     "no-context": (train_catp, {"context": False}),
-    "no-context-sized": (train_catp, {"context": False, "size_words": True}),
+    "no-context-not-told": (train_catp, {"context": False, "size_words": False}),
     "no-feedback": (train_catp, {"intermediate_feedback": False}),
     "no-mask": (train_catp, {"mask": False}),
     "ift": (train_ift, {}),
@@ -103,10 +101,10 @@ def _table(args: argparse.Namespace, settings: dict[str, Any]) -> list[dict[str,
 
     def show(name: str, planner: Any) -> None:
         for kind in KINDS if args.tasks == "all" else (args.tasks,):
-            found = measure(plans_of(planner, evaluator, args.seed), tasks(kind, "test"), "test", evaluator)
+            measured = measure(plans_of(planner, evaluator, args.seed), tasks(kind, "test"), "test", evaluator)
             if name == "oracle-informed":
-                informed[kind] = found.quality
-            rows.append({"policy": name, "tasks": kind, "seed": args.seed, **_columns(found, informed[kind])})
+                informed[kind] = measured.quality
+            rows.append({"policy": name, "tasks": kind, "seed": args.seed, **_columns(measured, informed[kind])})
             _print(rows[-1])
 
     print(f"{'policy':18} {'tasks':14} {'QoP':>7} {'share':>7} {'score':>7} {'price':>7} {'s':>7} {'valid':>6}", flush=True)

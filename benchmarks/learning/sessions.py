@@ -10,8 +10,6 @@ settings, but for a discount of 0.995, rollouts of 512 steps in 8 environments a
 processor time.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import time
@@ -143,8 +141,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("sessions-ppo"))
     parser.add_argument("--sessions", type=int, default=300, help="of test")
     parser.add_argument("--json", type=Path)
-    given = parser.parse_args()
-    {"train": train, "test": test, "stock": stock}[given.what](given)
+    args = parser.parse_args()
+    {"train": train, "test": test, "stock": stock}[args.what](args)
 
 
 if __name__ == "__main__":

@@ -10,8 +10,6 @@ Writes as JSON: rows with their intervals, how the episodes of `react` ended, wh
 a board that is not finished is read as far as it is.
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import json

@@ -10,8 +10,6 @@ only played. The trained models are tiny; arguments, reading of results and the 
 `agents/toolplanner/learnt.py`).
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import platform

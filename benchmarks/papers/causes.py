@@ -6,8 +6,6 @@ prints each counted effect under a protocol and under every variation, with whos
 text or code leave it open, or ours.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import tempfile

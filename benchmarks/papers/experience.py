@@ -9,8 +9,6 @@ out. `--remembered all` remembers all branches of the explorer's searches, and n
 Uses that are not shipped or in the cache are collected first, which takes about eight processor minutes for 200 a tool, once.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 from pathlib import Path

@@ -1,67 +1,88 @@
 """ToolPlanner's Table 5 on small models: trained with both kinds of feedback, without each of them, and without both.
 
-    python benchmarks/papers/feedback.py --out runs/feedback --episodes 20 --json benchmarks/results/feedback.json
+    python benchmarks/papers/feedback.py --seeds 0,1,2,3,4 --out runs/feedback --json benchmarks/results/feedback.json
 
-The four share one first stage, which is the row without both, and one set of solution trees; so does a fifth, which has both
-kinds but no pairs that teach it to give up a branch without facts. They are played under the published protocol, beside plain
-tree search with the same limits. Runs and episodes are kept: a call that was stopped goes on.
+Of each seed the four share one first stage, which is the row without both, and one set of solution trees. They are played under
+the published protocol, beside plain tree search with the same limits. Differences from both kinds are paired by seed; intervals
+are Student's over the seeds, with one seed none. Runs and episodes are kept: a call that was stopped, or one with more seeds,
+goes on.
 """
-
-from __future__ import annotations
 
 import argparse
 import os
 import sys
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from benchmarks.papers.presets import over_seeds
 from benchmarks.report import write_report
-from costgym.experiments.papers.paper import Job
+from costgym.agents.networks import torch_threads
+from costgym.experiments.papers.paper import Job, Row
 from costgym.experiments.papers.playing import enlarged
 from costgym.experiments.papers.toolplanner import PROTOCOLS, follow_all, instruction_rows
 from costgym.experiments.train.toolplanner.train import STAGE_ONE, train_toolplanner
 from costgym.simulators.scenario import load_scenario
+from costgym.simulators.tasks import LEVELS
 
-LENGTHS = {"tasks": 1500, "steps": 600, "rank_tasks": 200, "rank_steps": 60}
-LEFT_OUT: dict[str, dict[str, Any]] = {"without-completion": {"completion": False}, "without-following": {"following": False}}
-BASE, BOTH, NEITHER, NO_DEAD_ENDS = "dfsdt", "both-feedbacks", "without-both", "without-dead-ends"
+LENGTHS = {"tasks": 1500, "steps": 600, "rank_tasks": 1000, "rank_steps": 200}
+PARTS: dict[str, dict[str, Any]] = {
+    "both": {},
+    "without-completion": {"completion": False},
+    "without-following": {"following": False},
+}
+BASE, NEITHER = "dfsdt", "without-both"
 FIGURES = {"match_rate": "Match", "meaningful_rate": "Pass", "win_rate": "Win"}
+
+
+def train(seed: int) -> list[str]:
+    """Train the four of a seed, or find them in their folders; return their agents' names."""
+    first = Path(f"both-{seed}") / STAGE_ONE
+    for name, change in PARTS.items():
+        sft = None if name == "both" else first
+        train_toolplanner(f"{name}-{seed}", seed=seed, sft=sft, device="cpu", **LENGTHS, **change)
+    neither = Path(f"{NEITHER}-{seed}")
+    if not neither.exists():
+        neither.symlink_to(first)
+    return [f"toolplanner:{name}-{seed}" for name in (*PARTS, NEITHER)]
+
+
+def play(seed: int, agents: list[str], episodes: int, jobs: int) -> dict[tuple[str, str], Row]:
+    """Play the agents of a seed; return their rows by agent and level."""
+    published = PROTOCOLS[0]
+    world = published.scenario(enlarged(load_scenario("marketplace"), 4 * episodes))
+    played = follow_all([BASE, *agents], world, published, Job(seed, episodes, jobs, Path(f"played{seed}-{episodes}")))
+    rows = instruction_rows(played, seed)
+    return {(row["agent"].removeprefix("toolplanner:").removesuffix(f"-{seed}"), row["level"]): row for row in rows}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("runs/feedback"))
     parser.add_argument("--episodes", type=int, default=20, help="tasks at each of the five instruction levels")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seeds", default="0,1,2,3,4")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--json", type=Path)
-    given = parser.parse_args()
-    report = given.json and given.json.absolute()
-    given.out.mkdir(parents=True, exist_ok=True)
-    os.chdir(given.out)  # an agent's name holds its run, and names files
-    train_toolplanner(BOTH, seed=given.seed, **LENGTHS)
-    for name, change in LEFT_OUT.items():
-        train_toolplanner(name, seed=given.seed, sft=Path(BOTH) / STAGE_ONE, **LENGTHS, **change)
-    with patch("costgym.experiments.train.toolplanner.data._dead_ends", return_value=[]):
-        train_toolplanner(NO_DEAD_ENDS, seed=given.seed, sft=Path(BOTH) / STAGE_ONE, **LENGTHS)
-    if not Path(NEITHER).exists():
-        Path(NEITHER).symlink_to(Path(BOTH) / STAGE_ONE)
-    agents = [BASE, *(f"toolplanner:{name}" for name in (BOTH, *LEFT_OUT, NO_DEAD_ENDS, NEITHER))]
-    published = PROTOCOLS[0]
-    world = published.scenario(enlarged(load_scenario("marketplace"), 4 * given.episodes))
-    played = follow_all(agents, world, published, Job(given.seed, given.episodes, given.jobs, Path("played")))
-    rows = [
-        {"agent": row["agent"], "level": row["level"], "episodes": row["episodes"]}
-        | {
-            title: [round(100 * value, 1) for value in (row[key], *row["ci95"][key])]
-            for key, title in FIGURES.items()
-            if key in row
-        }
-        for row in instruction_rows(played, given.seed)
-    ]
+    chosen = parser.parse_args()
+    report = chosen.json and chosen.json.absolute()
+    chosen.out.mkdir(parents=True, exist_ok=True)
+    os.chdir(chosen.out)  # an agent's name holds its run, and names files
+    seeds = [int(seed) for seed in chosen.seeds.split(",")]
+    with torch_threads(1):
+        tables = [play(seed, train(seed), chosen.episodes, chosen.jobs) for seed in seeds]
+    rows = []
+    for agent in (BASE, *PARTS, NEITHER):
+        for level in LEVELS:
+            row: dict[str, Any] = {"agent": agent, "level": level, "episodes": chosen.episodes, "seeds": len(seeds)}
+            for key, title in FIGURES.items():
+                if key in tables[0][agent, level]:
+                    values = [100 * table[agent, level][key] for table in tables]
+                    both = [100 * table["both", level][key] for table in tables]
+                    row[title] = over_seeds(values)
+                    if agent != "both":
+                        row[f"{title} less both"] = over_seeds([a - b for a, b in zip(values, both, strict=True)])
+            rows.append(row)
     write_report({"command": "python benchmarks/papers/feedback.py", **LENGTHS, "rows": rows}, report)
 
 

@@ -16,8 +16,6 @@ The rates of `SimulatedRates` are what the fit finds, to three decimals. Other p
 are another model's, GPT-4o, and ToolPlanner's are graded in ways of their own.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import math

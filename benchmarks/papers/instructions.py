@@ -5,8 +5,6 @@
 Prints a Markdown table. The folder is MGToolBench's; nothing of it is copied.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 from collections.abc import Sequence

@@ -12,8 +12,6 @@ for example `... proxy.py mcp-server-time get_current_time '{"timezone": "UTC"}'
 The parts may be measured one after another (`--parts overhead`); results of all go to one file, by the servers' names.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

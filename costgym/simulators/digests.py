@@ -57,7 +57,7 @@ def _default(spec: "Field[Any]") -> Any:
 # -- schema 0 ------------------------------------------------------------------------------------------------------------------
 
 _YOUNGER: Mapping[str, tuple[str, ...]] = {
-    "ToolProfile": ("slip", "persistence", "latency_quantiles"),
+    "ToolProfile": ("slip", "persistence", "latency_quantiles", "result_tokens", "result_spread"),
     "Tool": ("effect",),
     "Need": ("fact_type", "tolerance", "accept", "asked", "optional", "state", "amount"),
 }

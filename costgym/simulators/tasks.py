@@ -176,7 +176,16 @@ def arguments_match(actual: Mapping[str, Any], wanted: Mapping[str, Any] | None)
     """Return whether every wanted value is among the given arguments. Further arguments do not matter."""
     if wanted is None:
         return True
-    return all(name in actual and normalise(actual[name]) == normalise(value) for name, value in wanted.items())
+    return all(name in actual and _agrees(actual[name], value) for name, value in wanted.items())
+
+
+def _agrees(actual: Any, wanted: Any) -> bool:
+    """Return whether a value is the wanted one; of an object its wanted members, and of a list each item."""
+    if isinstance(wanted, Mapping):
+        return isinstance(actual, Mapping) and arguments_match(actual, wanted)
+    if isinstance(wanted, list | tuple):
+        return isinstance(actual, list | tuple) and len(actual) == len(wanted) and all(map(_agrees, actual, wanted))
+    return normalise(actual) == normalise(wanted)
 
 
 _WORD = re.compile(r"\w")

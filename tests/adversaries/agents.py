@@ -1,7 +1,5 @@
 """Agents that cheat while they play in the process of the world; their entries are judged by replay."""
 
-from __future__ import annotations
-
 import json
 import time
 from functools import lru_cache

@@ -5,8 +5,6 @@ An attempt that returns has succeeded; one that was refused raises OSError, Memo
 system calls are those of x86-64.
 """
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import fcntl

@@ -4,8 +4,6 @@ An adversary is a function that plays it and returns its gain: percentage points
 twin's, after everything that stops it. The table of docs/adversaries.md is made from the same data.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path

@@ -5,8 +5,6 @@ A probe that returns has succeeded; one that raises OSError, MemoryError or Runt
 an error of the probe. Numbers of system calls are those of x86-64.
 """
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import json

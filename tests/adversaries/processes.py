@@ -1,7 +1,5 @@
 """Agents that attack who judges them, from the process of a rerun: over the pipe, and from inside the sandbox."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 import time

@@ -1,7 +1,5 @@
 """Every adversary of the corpus is played: it gains no more than its line says."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Random, cheapest, greedy and the oracles: exact stories in small worlds, bounds in the marketplace."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import gymnasium as gym

@@ -1,7 +1,5 @@
 """What holds for every composition of strategy and access, in a failing marketplace on the simulated model."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Agents that a user brings along as FILE.py:CLASS."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

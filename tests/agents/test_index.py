@@ -1,7 +1,5 @@
 """The honest index policy, and what it and the informed policy are worth beside each other."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

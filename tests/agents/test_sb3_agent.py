@@ -1,7 +1,5 @@
 """Learnt policies as agents: what they play, and which checkpoints are refused."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Settings of trained policies, and the config of their runs: wrong ones are refused in a sentence."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

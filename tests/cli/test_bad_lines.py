@@ -3,8 +3,6 @@
 By hand: ``python -m tests.cli.test_bad_lines 500 0`` tries 500 of them, from seed 0.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """The command line as a user drives it: what runs in a process of its own, and errors in this one."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """`costgym serve`: options that cannot be."""
 
-from __future__ import annotations
-
 import socket
 import sys
 from importlib.abc import MetaPathFinder

@@ -1,7 +1,5 @@
 """What `costgym leaderboard` prints: a table for a terminal, other formats for a pipe, and the first track early."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """A person plays an episode in the terminal: what is typed is asked for again, recorded, replayed and explained."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

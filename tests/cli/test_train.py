@@ -1,7 +1,5 @@
 """`costgym train`: a subcommand for every trainer, with its own options."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """An environment's docstring, which its page in the documentation is made from, says what the environment does."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any

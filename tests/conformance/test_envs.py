@@ -1,7 +1,5 @@
 """What every registered environment must do."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """One contract of the mask: what it forbids is refused in every environment, and what is no action is an error."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

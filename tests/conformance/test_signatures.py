@@ -1,7 +1,5 @@
 """A function has at most twelve parameters; more of them are fields of a settings model, which describes them once."""
 
-from __future__ import annotations
-
 import ast
 import pydoc
 from collections.abc import Iterator

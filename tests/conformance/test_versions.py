@@ -4,8 +4,6 @@ Where one of these tests fails, the behaviour has changed for everybody who chan
 gets a new version (`docs/environments/versions.md`).
 """
 
-from __future__ import annotations
-
 import hashlib
 from typing import Any
 

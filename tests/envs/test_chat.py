@@ -1,7 +1,5 @@
 """The text view: what actions do, and that no text whatever raises."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """DEER's environment: what is right, what it costs, what stands in the samples."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Forks, deep copies and pickles of environments in the middle of an episode."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from collections.abc import Callable

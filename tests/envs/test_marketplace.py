@@ -1,7 +1,5 @@
 """Marketplace-v0: its default form, and the form in which calls run side by side."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import gymnasium as gym

@@ -1,7 +1,5 @@
 """Searching the catalogue from the text environment: what is read, what it costs, and what may be called then."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

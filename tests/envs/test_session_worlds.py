@@ -1,7 +1,5 @@
 """Sessions over forged worlds: the world's tools, the sessions' rules, in Python and in compiled code."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

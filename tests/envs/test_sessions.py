@@ -1,7 +1,5 @@
 """`costgym/MarketplaceSession-v0`: what it shows, what it allows, and what it is worth."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """TPL: plans as tokens, and masks without dead ends."""
 
-from __future__ import annotations
-
 import random
 from itertools import pairwise
 

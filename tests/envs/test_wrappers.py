@@ -1,7 +1,5 @@
 """The wrappers change the form of what an environment says and nothing else."""
 
-from __future__ import annotations
-
 import doctest
 
 import gymnasium as gym

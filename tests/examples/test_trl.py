@@ -1,7 +1,5 @@
 """The marketplace as TRL trains on it: tools as methods, one world for a group, rewards from the world's state."""
 
-from __future__ import annotations
-
 import inspect
 import sys
 from pathlib import Path

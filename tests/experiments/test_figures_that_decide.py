@@ -1,7 +1,5 @@
 """Intervals of shares, passes under all seeds, cost of a success, and area over budgets."""
 
-from __future__ import annotations
-
 from math import comb
 from typing import Any
 

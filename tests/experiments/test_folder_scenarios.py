@@ -1,7 +1,5 @@
 """Scenarios that read a folder: MGToolBench's instruction levels and ToolDEER's decisions, from the command line's names on."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """BTP's values, caps and plans against the published code's, row by row."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -5,8 +5,6 @@ can call nothing any more. There the rest of the recording must be without a cal
 theirs throws away the last reply, which was paid for; ours uses it.
 """
 
-from __future__ import annotations
-
 from costgym.agents.btp.access import Btp
 from costgym.agents.llm.session import LlmAgent
 from costgym.agents.llm.strategies import Dfsdt, SearchSettings, TotDfs

@@ -1,7 +1,5 @@
 """The metrics of BTP, held to what its official evaluation says of recorded runs."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any

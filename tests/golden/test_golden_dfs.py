@@ -4,8 +4,6 @@ Left out by rule: of searches that reach their query cap, the end. The published
 away; ours uses every reply it pays for. There the order is compared up to the shorter of the two.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from costgym.agents.llm.session import LlmAgent

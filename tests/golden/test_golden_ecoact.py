@@ -4,8 +4,6 @@ Defects that are not rebuilt, and where the comparison of a run ends: a call of 
 published code executes it), and a second registration of the same function (it shows the documentation twice).
 """
 
-from __future__ import annotations
-
 from costgym.agents.llm.access import EcoAct
 from costgym.agents.llm.session import LlmAgent
 from costgym.agents.llm.strategies import Dfsdt, ReAct, SearchSettings

@@ -1,7 +1,5 @@
 """Held to what OpenCATP's own functions answered (commit a06e1f2)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

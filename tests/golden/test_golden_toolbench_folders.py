@@ -1,7 +1,5 @@
 """The loaders on samples of the published data sets."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """Pass, match and reward of solutions, as the published evaluation gives them."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Leaderboard runs for tests: one played by agents whose names and messages are markup, one of any size that nobody played."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The command line: in a process of its own, and in this one."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

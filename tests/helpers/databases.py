@@ -1,7 +1,5 @@
 """A PostgreSQL server of one's own, thrown away afterwards."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Small worlds with writes for tests."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from costgym.simulators.scenario import Scenario, parse_scenario

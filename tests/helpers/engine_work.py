@@ -1,7 +1,5 @@
 """Work for the tests of engines, in a module that imports little, since every worker process imports it."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Small epochs of a leaderboard, and entries for them."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

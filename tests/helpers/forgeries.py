@@ -1,7 +1,5 @@
 """Forged runs: every kind of forgery that a table of results invites, and random edits of every file."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Callable, Iterator, Sequence

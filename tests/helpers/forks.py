@@ -1,7 +1,5 @@
 """Steps of every environment from the middle of an episode on, to compare copies with their originals."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,11 +1,9 @@
 """Random inputs for everything that reads what others wrote: files of runs and entries, frames, YAML and JSON."""
 
-from __future__ import annotations
-
 import json
 import random
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -32,9 +30,9 @@ from costgym.simulators.errors import CostGymError
 from costgym.simulators.files import read_yaml
 from costgym.simulators.scenario import load_scenario
 from tests.helpers.forgeries import difference, edits_of
-from tests.helpers.readers import edited, readers
+from tests.helpers.readers import Reader, edited, logs, readers
 
-KINDS = ("edit", "frame", "yaml", "json", "file")
+KINDS = ("edit", "frame", "yaml", "json", "file", "log")
 _WORDS = (
     "action",
     "ask",
@@ -135,8 +133,9 @@ class Ground:
         self._handles = ProcessAgent._models_of("own.py:Mine", TEXT, SIMULATED, None)
         self._handles[0].begin(env.unwrapped, 0)
         self._honest = self._claims()
-        (folder / "readers").mkdir()
-        self.readers = readers(folder / "readers", self.board)
+        for name in ("readers", "logs"):
+            (folder / name).mkdir()
+        self.readers, self.logs = readers(folder / "readers", self.board), logs(folder / "logs")
 
     def _claims(self) -> dict[str, Any]:
         """What a manifest says that replay can check."""
@@ -174,8 +173,14 @@ class Ground:
             path.write_bytes(before)
 
     def _file(self, chance: random.Random) -> str:
-        name = chance.choice(sorted(self.readers))
-        path, read = self.readers[name]
+        return self._edited(self.readers, chance)
+
+    def _log(self, chance: random.Random) -> str:
+        return self._edited(self.logs, chance)
+
+    def _edited(self, readers: Mapping[str, Reader], chance: random.Random) -> str:
+        name = chance.choice(sorted(readers))
+        path, read = readers[name]
         before = path.read_bytes()
         path.write_bytes(edited(before, chance))
         try:

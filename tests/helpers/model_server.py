@@ -1,7 +1,5 @@
 """A model server on loopback that does what it is told."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

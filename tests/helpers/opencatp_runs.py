@@ -1,7 +1,5 @@
 """Recorded episodes of the OpenCATP views, for tests: collections, and a run's folder with the trajectories of both."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Scores by a rule, for tests of the OpenCATP views."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

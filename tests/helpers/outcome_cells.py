@@ -1,7 +1,5 @@
 """Cells of an outcome table, executed again."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

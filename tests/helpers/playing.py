@@ -1,7 +1,5 @@
 """Playing text agents in hand-made worlds."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from costgym.agents.base import Agent

@@ -1,7 +1,5 @@
 """Compile row functions for GPUs that need not be there."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Tiny models with random weights in the places of the published ones, saved and loaded as those are."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What the tests on a real Ray share. They have a token of their own, so that nothing is written to the home folder."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import secrets

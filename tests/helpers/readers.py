@@ -1,13 +1,13 @@
 """Everything that reads a file of somebody else's, each with a genuine file of its kind, for edits of it."""
 
-from __future__ import annotations
-
 import datetime
 import gzip
 import json
 import random
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,16 +24,21 @@ from costgym.experiments.board.board import Leaderboard
 from costgym.experiments.board.store.runs import read_run
 from costgym.experiments.fit.forge.sources import documents
 from costgym.experiments.pages.episode_report import report_recorded
+from costgym.experiments.play.call_logs.log import read_log
+from costgym.experiments.play.call_logs.model_calls import read_model_calls
 from costgym.experiments.play.trajectories.verify import verify_file
 from costgym.experiments.serve.proxy.call_log import read_runs, reliability
 from costgym.experiments.train.run import read_curve
 from costgym.simulators.calls import Usage
+from costgym.simulators.errors import CostGymError
 from costgym.simulators.forge.folder import WorldFolder
 from costgym.simulators.marketplace.loaders.toolbench import load_toolbench
 from costgym.simulators.opencatp.pools import load_pool
 from costgym.simulators.opencatp.profile import load_profile, save_profile, v100
 from costgym.simulators.opencatp.scoring.table import TABLE, OutcomeTable
 from costgym.simulators.scenario import load_scenario, parse_scenario
+from tests.experiments.play.call_logs.test_dialects import CASES, UNTIMED
+from tests.experiments.play.call_logs.test_model_calls import CLAUDE_CODE, LANGFUSE, OPENINFERENCE, OTEL
 from tests.helpers.specifications import CLINIC
 from tests.helpers.toolbench_folders import query, write
 
@@ -77,6 +82,8 @@ def readers(folder: Path, board: Path) -> dict[str, Reader]:
     write(folder / "experience.jsonl", json.dumps({"query": "q", "uses": {"a": [1, 0]}, "test": False}) + "\n")
     litellm = {"input_cost_per_token": 1e-6, "output_cost_per_token": 2e-6, "mode": "chat"}
     write(folder / "litellm.json", {"a": litellm, "b": litellm})
+    listed = {"id": "a/b", "pricing": {"prompt": "0.000001", "completion": "0.000002", "request": "0"}}
+    write(folder / "openrouter.json", {"data": [listed]})
     world = load_scenario("marketplace").model_dump(mode="json")
     write(folder / "worlds" / "w.jsonl", json.dumps(world) + "\n")
     write(
@@ -124,6 +131,10 @@ def readers(folder: Path, board: Path) -> dict[str, Reader]:
             folder / "litellm.json",
             lambda: import_prices(folder / "litellm.json", datetime.date(2026, 1, 1)),
         ),
+        "OpenRouter's prices": (
+            folder / "openrouter.json",
+            lambda: import_prices(folder / "openrouter.json", datetime.date(2026, 1, 1)),
+        ),
         "index of worlds": (folder / "worlds/index.json", lambda: _first_world(folder / "worlds")),
         "world": (folder / "worlds/w.jsonl", lambda: _first_world(folder / "worlds")),
         "proxy's log": (folder / "calls.jsonl", lambda: reliability(read_runs([folder / "calls.jsonl"]))),
@@ -142,6 +153,32 @@ def readers(folder: Path, board: Path) -> dict[str, Reader]:
         "weights": (checkpoint / "policy.safetensors", lambda: read_tensors(checkpoint / "policy.safetensors")),
         "cache": (cache, lambda: Cached(_Once(), cache).complete(asked, ())),
     }
+
+
+def logs(folder: Path) -> dict[str, Reader]:
+    """A log of every program that is read, in a folder, and what reads it."""
+    documents: dict[str, Any] = {**CASES, **UNTIMED, "model calls": [OTEL, OPENINFERENCE, CLAUDE_CODE, LANGFUSE]}
+    for number, document in enumerate(documents.values()):
+        write(folder / f"{number}.json", document)
+        write(folder / f"{number}.jsonl", "".join(f"{json.dumps(line)}\n" for line in _lines(document)))
+    own = {"tool": "find", "started": 5, "latency_s": 0.4, "status": "ok", "price": 0.002, "episode": "a"}
+    write(folder / "own.jsonl", "".join(f"{json.dumps(own)}\n" for _ in range(3)))
+    write(folder / "own.csv", "\n".join([",".join(own), *[",".join(map(str, own.values()))] * 3]))
+    return {path.name: (path, partial(_read_log, path)) for path in sorted(folder.iterdir())}
+
+
+def _lines(document: Any) -> list[Any]:
+    return document if isinstance(document, list) else [document]
+
+
+def _read_log(path: Path) -> None:
+    """Read a log of tools and one of models, which few logs are both; raises an error where it is neither."""
+    with suppress(CostGymError):
+        read_model_calls(path)
+        with suppress(CostGymError):
+            read_log(path)
+        return
+    read_log(path)
 
 
 def _first_world(folder: Path) -> object:

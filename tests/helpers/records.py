@@ -1,7 +1,5 @@
 """Recorded episodes for tests: an agent that acts at random, and edits of a record."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """A language model that replies with given lines."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A server in a process of its own, and sessions whose every answer is known beforehand because they were played locally."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

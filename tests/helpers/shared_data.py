@@ -1,7 +1,5 @@
 """The golden cases and public data that stand beside the repository, or a skip that says where they were looked for."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

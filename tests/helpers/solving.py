@@ -1,7 +1,5 @@
 """A player that knows a task's solution, for trying how others' programs play an episode."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection
 from typing import Any

@@ -1,7 +1,5 @@
 """Specifications of invented services, in every format that the forge reads."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

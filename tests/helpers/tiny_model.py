@@ -4,8 +4,6 @@ Their tokenizer is trained on a few lines and their chat template tells of tools
 them like any other model.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """TPL plans from the official token numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from costgym.envs.tpl import ACTION_TOKENS, MAX_TOKENS, TplState

@@ -1,7 +1,5 @@
 """Small ToolBench folders for tests: records, and a way to write them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

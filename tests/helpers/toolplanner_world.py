@@ -1,7 +1,5 @@
 """A small marketplace, and settings with which ToolPlanner learns in it within seconds."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from costgym.simulators.scenario import Scenario

@@ -1,7 +1,5 @@
 """Every trainer with settings that train it within seconds, and callbacks that stop and kill runs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Measures of images and short ways to the vision tools, for tests and benchmarks of what the tools do."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

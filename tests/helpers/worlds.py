@@ -6,8 +6,6 @@
 ('ok', 3.0)
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Digests of worlds: schema 1 leaves defaults out, and schema 0 still names what version 0.2 recorded."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

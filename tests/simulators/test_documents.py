@@ -1,7 +1,5 @@
 """Untrusted documents and packed files: bounded, without double keys, and named with the line where they are wrong."""
 
-from __future__ import annotations
-
 import gzip
 import lzma
 import time

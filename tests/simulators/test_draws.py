@@ -1,7 +1,5 @@
 """Chance is a pure function of seed, task, call and purpose."""
 
-from __future__ import annotations
-
 import math
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Failures are held to the figures that were measured on real marketplaces."""
 
-from __future__ import annotations
-
 from math import inf
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Files that cannot be written: the old one stays, no draft is left, and the message names the file."""
 
-from __future__ import annotations
-
 import errno
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Budgets are read and checked, ledgers add up."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

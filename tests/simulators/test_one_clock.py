@@ -1,7 +1,5 @@
 """A call's times and price are decided in one place of the event-driven world and in one kernel file."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from functools import cache

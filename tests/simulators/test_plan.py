@@ -1,7 +1,5 @@
 """Plans: what is one, how long it takes, and how it runs on the clock."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Processes of SimPy beside an episode: what a user adds to the world in ten lines."""
 
-from __future__ import annotations
-
 import pickle
 import shutil
 from pathlib import Path

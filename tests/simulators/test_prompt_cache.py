@@ -1,7 +1,5 @@
 """Prompts are read from the cache as far as an earlier request began alike, while its time to live lasts."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

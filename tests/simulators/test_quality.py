@@ -1,7 +1,5 @@
 """Quality of Plan and its rewards."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Threads that play episodes of one world side by side: each episode is the one played alone."""
 
-from __future__ import annotations
-
 import pickle
 import sys
 import threading

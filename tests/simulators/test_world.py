@@ -1,7 +1,5 @@
 """The world's rules 1 to 8, told as stories: calls, from the gateway to the price."""
 
-from __future__ import annotations
-
 import pytest
 
 from costgym.simulators.calls import WorldEvent

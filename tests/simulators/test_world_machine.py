@@ -1,7 +1,5 @@
 """Random actions in random worlds of every setting; `make soak` goes on for an hour."""
 
-from __future__ import annotations
-
 import pickle
 from random import Random
 from typing import Any

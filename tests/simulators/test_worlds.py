@@ -1,7 +1,5 @@
 """Versions of the world: what states one, what decides where nothing does, and what is refused."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,6 +1,7 @@
 """The policy: a decision transformer over a causal language model, which is given vectors instead of words.
 
-What the model reads: the task, the tools, the tools with their costs, then return, state and choice of each step in the window.
+What the model reads: the tools, the tools with their costs, the task with the size of its input, then return, state and choice
+of each step in the window.
 Returns, states and choices go through a linear layer each, plus a vector for the step, through a shared layer norm. Two heads
 read the model at the end of a state: one for tools and EOP, one for dependencies and EOD.
 
@@ -17,6 +18,7 @@ from costgym.agents.catp.sequences import (
     CHOICE,
     DEPENDENCY_CHOICES,
     FIRST_CHOICE_TOKEN,
+    INSTRUCTIONS,
     MAX_STEPS,
     N_TOKENS,
     NOTHING,
@@ -44,19 +46,22 @@ class TokenEncoder(nn.Module):  # type: ignore[misc]
     """Tokens of the planning language as vectors of `width`, the tools among them with what they cost.
 
     Tool tokens and dependency tokens have a table each. With `context` (augmentation) a tool's token becomes the fusion of its
-    own embedding with its prices at the four size levels: each price goes through a linear layer of its own, the importance of
-    its level for the input at hand is added, and one self-attention over the five vectors, read at the tool's own, joins them.
+    own embedding with its prices at the four size levels: each price goes through a linear layer, the importance of its level
+    for the input at hand is added, and one self-attention over the five vectors, read at the tool's own, joins them. Each level
+    has a layer of its own, and the tool's embedding is added to what attention returns; as `published`, all levels share one
+    layer and nothing is added. The published causal mask is in both: the tool's own vector comes last and sees all others.
 
-    Source: CATP-LLM, section 3.2.1 and Eq. 2.
+    Source: CATP-LLM, section 3.2.1 and Eq. 2; for the shared layer and the mask its published code.
     """
 
-    def __init__(self, width: int, heads: int, context: bool) -> None:
+    def __init__(self, width: int, heads: int, settings: CatpSettings) -> None:
         super().__init__()
-        self.context = context
+        self.context, self.residual = settings.context, settings.fusion == "residual"
         self.tools = nn.Embedding(len(_TOOL_SIDE), width)
         self.dependencies = nn.Embedding(len(_DEPENDENCY_SIDE), width)
-        if context:
-            self.costs = nn.ModuleList(nn.Linear(1, width) for _ in range(LEVELS))
+        if self.context or settings.prompt != "short":
+            self.costs = nn.ModuleList(nn.Linear(1, width) for _ in range(LEVELS if self.context and self.residual else 1))
+        if self.context:
             self.fusion = nn.MultiheadAttention(width, heads, batch_first=True)
         weights = torch.tensor([importance(level).tolist() for level in range(LEVELS)], dtype=torch.float32)
         self.register_buffer("importance", weights, persistent=False)  # (levels of the input, levels)
@@ -66,6 +71,13 @@ class TokenEncoder(nn.Module):  # type: ignore[misc]
         """Return all tokens without costs.  # (N_TOKENS, width)"""
         return torch.cat([self.tools.weight, self.dependencies.weight])[self.place]
 
+    def priced(self, table: Tensor, prices: Tensor) -> Tensor:
+        """The tools with their costs as a prompt states them, by size level, (LEVELS, 10, width): as `forward` has them, or,
+        without context augmentation, with the mean over the levels, whatever the input."""
+        if self.context:
+            return table[:, _TOOLS]
+        return table[:, _TOOLS] + self.costs[0](prices.mean(dim=1, keepdim=True))
+
     def forward(self, prices: Tensor) -> Tensor:
         """All tokens by size level, (LEVELS, N_TOKENS, width), of price features (10, LEVELS)."""
         plain = self.plain()
@@ -73,12 +85,14 @@ class TokenEncoder(nn.Module):  # type: ignore[misc]
         if not self.context:
             return table
         tool_rows = plain[_TOOLS]
-        costs = torch.stack([layer(prices[:, level : level + 1]) for level, layer in enumerate(self.costs)], dim=1)
+        layers = [self.costs[level % len(self.costs)] for level in range(LEVELS)]
+        costs = torch.stack([layer(prices[:, level : level + 1]) for level, layer in enumerate(layers)], dim=1)
         items = costs[None] + self.importance[:, None, :, None]  # (levels, 10, LEVELS, width)
         # the tool's own embedding comes last and is the one query, so the attention is computed for a single position
         items = torch.cat([items, tool_rows.expand(LEVELS, -1, -1)[:, :, None]], dim=2).flatten(0, 1)
         fused, _ = self.fusion(items[:, -1:], items, items, need_weights=False)
-        tools = tool_rows + fused.view(LEVELS, len(TOOLS), -1)
+        tools = fused.view(LEVELS, len(TOOLS), -1)
+        tools = tool_rows + tools if self.residual else tools
         return torch.cat([table[:, : _TOOLS.start], tools, table[:, _TOOLS.stop :]], dim=1)
 
 
@@ -97,7 +111,7 @@ class CatpPolicy(nn.Module):  # type: ignore[misc]
         self.model = _small_model(settings) if settings.small else self._published_model()
         width = int(self.model.config.hidden_size)
         heads = settings.heads if settings.small else 8
-        self.encoder = TokenEncoder(width, heads, settings.context)
+        self.encoder = TokenEncoder(width, heads, settings)
         if settings.small:
             self.words = nn.Embedding(len(WORDS), width)
         self.return_in = nn.Linear(1, width)
@@ -155,20 +169,30 @@ class CatpPolicy(nn.Module):  # type: ignore[misc]
         return torch.cat([self.tool_head(at_position), self.dependency_head(at_position)], dim=-1)[..., self.order]
 
     def _prompt(self, batch: Batch, level: Tensor, table: Tensor) -> tuple[Tensor, Tensor]:
-        """Task, tools and tools with costs, and which of it is there.  # (B, P, width), (B, P)"""
-        if self.tokenizer is None:
+        """The task, the tools and the tools with costs, in the order of the prompt, and which of it is there.
+        # (B, P, width), (B, P)"""
+        settings, rows = self.settings, len(level)
+        plain = self._all_seen(self.encoder.plain()[_TOOLS].expand(rows, -1, -1))
+        if settings.small:
             words = torch.as_tensor(batch.words, device=level.device)
-            task, seen = self.words(words), words > 0
+            task = self.words(words), words > 0
         else:
-            task, seen = self._read(batch.texts, level.device)
-        parts = [task, self.encoder.plain()[_TOOLS].expand(len(level), -1, -1)]
-        if self.settings.context:
-            parts.append(table[level, _TOOLS])
-        more = torch.ones(len(level), len(TOOLS) * (len(parts) - 1), dtype=torch.bool, device=level.device)
-        return torch.cat(parts, dim=1), torch.cat([seen, more], dim=1)
+            task = self._read(batch.texts, level.device)
+        if settings.prompt == "short":
+            parts = [task, plain, *([self._all_seen(table[level, _TOOLS])] if settings.context else [])]
+        else:
+            parts = [plain, self._all_seen(self.encoder.priced(table, self.prices)[level]), task]
+            if not settings.small:
+                before, between = (self._read((text,) * rows, level.device) for text in INSTRUCTIONS)
+                parts = [before, plain, between, *parts[1:]]
+        return torch.cat([vectors for vectors, _ in parts], dim=1), torch.cat([seen for _, seen in parts], dim=1)
+
+    @staticmethod
+    def _all_seen(vectors: Tensor) -> tuple[Tensor, Tensor]:
+        return vectors, torch.ones(vectors.shape[:2], dtype=torch.bool, device=vectors.device)
 
     def _read(self, texts: tuple[str, ...], device: Any) -> tuple[Tensor, Tensor]:
-        """Return the prompt of a published model, in its own words, which are not trained."""
+        """Return a text of a published model's prompt, in its own words, which are not trained."""
         numbers, seen = padded([self.tokenizer(text)["input_ids"] for text in texts], 0)
         with torch.no_grad():
             return self.model.get_input_embeddings()(numbers.to(device)), seen.bool().to(device)

@@ -17,7 +17,7 @@ from costgym.agents.catp.settings import CatpSettings
 from costgym.envs.tpl import END, END_DEPENDENCIES, FIRST_TOOL, INPUT, N_ACTIONS, TplState
 from costgym.simulators.opencatp.profile import Profile
 from costgym.simulators.opencatp.tasks import OpenCATPTask
-from costgym.simulators.opencatp.tools import LEVELS, TOOLS
+from costgym.simulators.opencatp.tools import IMAGE_SIZES, LEVELS, TOOLS
 from costgym.simulators.quality import MAX_PRICE_USD, returns_to_go
 
 RETURN, STATE, CHOICE, NOTHING = 0, 1, 2, 3
@@ -62,10 +62,26 @@ def words_of(task: OpenCATPTask, level: int, size_words: bool = False) -> tuple[
     return (*numbers, *[0] * (MAX_WORDS - len(numbers)))
 
 
-def text_of(task: OpenCATPTask, level: int, size_words: bool = False) -> str:
-    """Return a task as text, for published models."""
-    size = f" Its size level is {level} of 0 to {LEVELS - 1}." if size_words else ""
-    return f"Write a plan of tools that solves the task well at a low price. {task.description}{size} Plan:"
+INSTRUCTIONS = (
+    "Instructions: you are the policy that plans tools. Choose tools for the task and the order in which they run, one after "
+    "the other or side by side. A good plan solves the task well and costs little.\nTools, as vectors:",
+    "\nWhat a run of each tool costs, which depends on the size of its input, as vectors:",
+)
+"""The prompt of published models, before the vectors of the tools and between them and those of their costs."""
+
+
+def text_of(task: OpenCATPTask, level: int, size_words: bool, prompt: str) -> str:
+    """Return a task as text, for published models.
+
+    Source: CATP-LLM, Appendix A, for what it says: the task, and the attributes of its input; the wording is ours. Of an image
+    the size of its level stands there.
+    """
+    if prompt == "short":
+        size = f" Its size level is {level} of 0 to {LEVELS - 1}." if size_words else ""
+        return f"Write a plan of tools that solves the task well at a low price. {task.description}{size} Plan:"
+    size = f", image_size: {IMAGE_SIZES[level]}" if size_words else ""
+    attributes = f"has_image: true{size}, has_text: false, text_length: none"
+    return f"\nTask: {task.description}\nInput: {attributes}\nPlan:"
 
 
 @dataclass(slots=True)
@@ -180,7 +196,7 @@ def batch_of(records: Sequence[Record], windows: Sequence[tuple[int, int]], sett
         counts[i, :choices] = True
     return Batch(
         np.array([words_of(record.task, record.level, settings.size_words) for record in records], dtype=np.int64),
-        tuple(text_of(record.task, record.level, settings.size_words) for record in records),
+        tuple(text_of(record.task, record.level, settings.size_words, settings.prompt) for record in records),
         np.array([record.level for record in records], dtype=np.int64),
         kind, number, value, step, position, choice, (bits[:, :, None] & _BIT) != 0, counts,
     )  # fmt: skip

@@ -3,7 +3,7 @@
 import operator
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from costgym.agents.base import PLANS
 from costgym.agents.settings import LanguageModelSettings, PolicyConfig
@@ -59,7 +59,16 @@ class CatpSettings(LanguageModelSettings):
     )
     mask: bool = Field(default=True, description="Masked decoding: only tokens that can continue a valid plan.")
     centred: bool = Field(default=True, description="Subtract the best return known for the task and size level.")
-    size_words: bool = Field(default=False, description="Also state the size level in the prompt.")
+    prompt: Literal["appendix", "short"] = Field(
+        default="appendix",
+        description="What is read before a plan: appendix (instructions, tools, costs, task, attributes), or short as before.",
+    )
+    size_words: bool = Field(default=True, description="State the size of the input in the prompt.")
+    fusion: Literal["residual", "published"] = Field(
+        default="residual",
+        description="Context augmentation: a linear layer a level and a residual, or as published one layer and none.",
+        exclude_if="residual".__eq__,
+    )
     window: Count = Field(default=12, description="Steps (return, state, action) that the policy looks back.")
     model: str = Field(default="llama", description="llama, gpt2 (small ones), or a published causal model by id or folder.")
     hidden_size: Count = Field(default=64, description="Width of a small model.")
@@ -88,9 +97,9 @@ class CatpSettings(LanguageModelSettings):
 
         Args:
             name: one of `PRESETS`. "paper" is the text: every token is charged the price of all tools so far, the policy is
-                asked for the largest return of its data, plans and returns are taken as they are. "code" is the authors' code,
-                which also discounts sequential tasks, asks for the same return at every token and draws the tokens. Its
-                scheduled sampling in a tenth of the episodes is left out.
+                asked for the largest return of its data, plans and returns are taken as they are, and prices are fused as
+                published. "code" is the authors' code, which also discounts sequential tasks, asks for the same return at every
+                token and draws the tokens. Its scheduled sampling in a tenth of the episodes is left out.
             tasks: kind of tasks to learn from.
 
         Source: CATP-LLM, Eq. 4, section 3.2.2 and appendix A; its published configurations, `offline_rl.py` and `inference.py`.
@@ -99,7 +108,7 @@ class CatpSettings(LanguageModelSettings):
             UnknownName: there is no such preset.
         """
         check_known("preset", name, PRESETS)
-        paper = {"cumulative": True, "centred": False, "return_scale": 1.0, "elite": 0.0}
+        paper = {"cumulative": True, "centred": False, "return_scale": 1.0, "elite": 0.0, "fusion": "published"}
         if name == "paper":
             return paper
         sequential = tasks == "sequential"
@@ -125,3 +134,9 @@ class CatpConfig(PolicyConfig):
     env: str = PLANS
     settings: CatpSettings
     target_return: float = Field(default=0.0, description="The return that the policy is asked for.")
+
+    @field_validator("settings", mode="before")
+    @classmethod
+    def _of_an_earlier_run(cls, settings: Any) -> Any:
+        """Runs from before the prompt could be chosen had the short one."""
+        return {"prompt": "short", **settings} if isinstance(settings, dict) else settings

@@ -45,8 +45,8 @@ class LearntSettings(LanguageModelSettings):
     rank_learning_rate: Amount | None = Field(
         default=None, description="Peak rate of stage 2; a tenth of stage 1's by default."
     )
-    beta: Amount = Field(default=3.0, description="Weight of the ranking loss; the paper has 1, for a larger model.")
-    margin: Amount = Field(default=1.0, description="Margin by which the better round is to lead; the paper has 0.")
+    beta: Amount = Field(default=1.0, description="Weight of the ranking loss.")
+    margin: Amount = Field(default=0.0, description="Margin by which the better round is to lead.")
     rehearsal: Amount = Field(
         default=3.0,
         description="Weight, in stage 2, of stage 1's loss on solved paths that feedback does not fault; without it, the model "

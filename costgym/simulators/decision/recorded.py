@@ -48,12 +48,12 @@ def recorded_world(world: World, seed: int, folder: Path | str) -> World:
     root = Path(folder)
     if not root.is_dir():
         raise DataError(root, "is not a folder; expected one with ToolDEER's valid.json, test.json or train.json")
-    paths = {split: path for split, name in _FILES.items() if (path := _find(root, name)) is not None}
+    paths = {split: path for split, name in _FILES.items() if (path := find_file(root, name)) is not None}
     if not paths:
         raise DataError(root, f"holds none of {', '.join(_FILES.values())}")
     samples = {split: _read(split, path) for split, path in paths.items()}
     sets = [sample.candidates for known in samples.values() for sample in known]
-    catalogue = _find(root, "tool.json")
+    catalogue = find_file(root, "tool.json")
     tools: dict[str, Tool] = {}
     for tool in chain(*sets, () if catalogue is None else read_tools(catalogue)):
         tools.setdefault(tool.name, tool)
@@ -88,7 +88,8 @@ def right_tool(sample: DecisionSample) -> str:
     return max(inside, key=len, default=sample.gold)
 
 
-def _find(root: Path, name: str) -> Path | None:
+def find_file(root: Path, name: str) -> Path | None:
+    """Return a file of a ToolDEER folder, wherever the repository has it; None where it is not there."""
     return next((path for folder in _PLACES if (path := root / folder / name).is_file()), None)
 
 

@@ -4,19 +4,23 @@ Source: DEER (arXiv 2402.16696), Section 3.2 and Algorithm 1, but for the neares
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from costgym.simulators.errors import ConfigError, UnknownName, check_known
 from costgym.simulators.marketplace.tasks import Luck
-from costgym.simulators.retrieval.embedding import TextEmbedding, centres_of, k_means, squared_distances
+from costgym.simulators.retrieval.embedding import TextEmbedding, Vectors, centres_of, k_means, squared_distances
 from costgym.simulators.tools import Tool, ToolText
 
 RANDOM, INTRA, INTER, NEAREST = "random", "intra-class", "inter-class", "nearest"
 STRATEGIES = (RANDOM, INTRA, INTER, NEAREST)
 _SENTENCE = re.compile(r"(?<=[.!?])\s")
 MIXTURE = {RANDOM: 2, INTRA: 1, INTER: 2}  # Parts of the best mixture. Source: DEER, Section 5.1.
+
+
+Embed = Callable[[Sequence[str]], Vectors]
+"""An encoder of texts as unit vectors, shape (texts, size)."""
 
 
 def what_it_does(tool: ToolText) -> str:
@@ -36,19 +40,22 @@ class CandidateSampler:
         size: Candidates of a set (5 in the paper).
         clusters: K-means clusters of the descriptions' embeddings (30 in the paper).
         seed: Keys the clustering.
+        embed: The encoder of the descriptions; by default by their words.
 
     Raises:
         ConfigError: The pool is too small for sets of that size.
     """
 
-    def __init__(self, pool: Sequence[Tool], size: int = 5, clusters: int = 30, seed: int = 0) -> None:
+    def __init__(
+        self, pool: Sequence[Tool], size: int = 5, clusters: int = 30, seed: int = 0, embed: Embed | None = None
+    ) -> None:
         self.pool, self.size = tuple(pool), size
         if size < 1 or clusters < 1:
             raise ConfigError("candidate sets", f"expected at least one candidate and one cluster, got {size} and {clusters}")
         if len(self.pool) <= size:
             raise ConfigError("candidate sets", f"expected a pool of more than {size} tools, got {len(self.pool)}")
         descriptions = [what_it_does(tool) for tool in self.pool]
-        self._vectors = vectors = TextEmbedding(descriptions)(descriptions)
+        self._vectors = vectors = (embed or TextEmbedding(descriptions))(descriptions)
         self.labels: list[int] = k_means(vectors, clusters, seed).tolist()
         count = max(self.labels) + 1
         self.members = [[index for index, label in enumerate(self.labels) if label == group] for group in range(count)]

@@ -124,14 +124,14 @@ class GeneratedAnswers:
         return Need(fact, tools, filled, wish=capability.wish.format(**phrases), capability=capability.name)
 
     def _write(self, tool: Tool, capability: Capability, numbers: tuple[int, ...]) -> str:
-        key = (tool.name, *numbers)
+        key = (tool.key, *numbers)
         text = self._texts.get(key)
         if text is None:
             if len(self._texts) >= MAX_TEXTS:
                 self._texts.clear()
-            seed, shape = self.database.seed, self._shapes.get(tool.name)
+            seed, shape = self.database.seed, self._shapes.get(tool.key)
             if shape is None:
-                shape = self._shapes[tool.name] = Shape.of(seed, tool.name, capability)
+                shape = self._shapes[tool.key] = Shape.of(seed, tool.key, capability)
             luck = stable_integer(seed, "extras", *key)
             text = shape.write(self.database.fact(capability, numbers), self._values(capability, numbers), luck)
             self._texts[key] = text

@@ -214,7 +214,7 @@ class TaskWriter:
         rules: TaskRules,
     ) -> None:
         self.seed, self.offers, self.splits, self.candidates = seed, offers, tuple(splits), candidates
-        self._rules, self._database = rules, answers.database
+        self.rules, self._database = rules, answers.database
         self._openers = {category.name: category.opener for category in vocabulary.categories}
         low, high = rules.bounds
         self._need_weights = [weight if low <= count <= high else 0 for count, weight in enumerate(NEEDS, 1)]
@@ -227,9 +227,9 @@ class TaskWriter:
         luck = Luck("task", split, index, seed=self.seed)
         group = list(self._groups)[luck.weighted(tuple(self._groups.values()))]
         count = min(slots, max(1 + luck.weighted(self._need_weights), 2 if group == "G3" else 1))
-        if self._rules.needs is not None and not self.offers.places(group, count):
+        if self.rules.needs is not None and not self.offers.places(group, count):
             group = next((other for other in reversed(self._groups) if self.offers.places(other, count)), group)
-        chained = luck.uniform() < self._rules.chain_share
+        chained = luck.uniform() < self.rules.chain_share
         size_level = luck.weighted(SIZE_LEVELS)
         length = self._length(luck, group, count) if chained else 2
         if length > 2:
@@ -257,7 +257,7 @@ class TaskWriter:
 
     def _length(self, luck: Luck, group: str, count: int) -> int:
         """Choose the length of a task's chain, as long as its needs and what is on offer allow."""
-        low, high = self._rules.chain
+        low, high = self.rules.chain
         if high == 2:
             return 2
         wanted = min(count, low + luck.below(high - low + 1))
@@ -354,7 +354,7 @@ class TaskWriter:
         for capability in chosen:
             names = luck.order(self.offers.names[capability.name])
             queues.append(sorted(names, key=lambda name: all(name != tool.name for tool in first)))
-        serving = self._rules.serving
+        serving = self.rules.serving
         room = max(slots - slots // 4, min(slots, 2 * len(chosen)))
         if serving is not None:
             room = min(slots, max(len(chosen), round(serving * slots)))

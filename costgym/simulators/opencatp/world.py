@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from costgym.simulators.calls import Call, Candidate
+from costgym.simulators.calls import Call, Candidate, Usage
 from costgym.simulators.episode import Episode
 from costgym.simulators.errors import ConfigError
 from costgym.simulators.failures import FailureModel
@@ -117,6 +117,8 @@ class PlayedPlan(NamedTuple):
     refusal: str | None = None  # the reason why it was turned down; None where it was not
     valid: bool = True  # whether its calls count; those of a plan that was turned down are cancelled, though paid
     forbidden: int = 0  # tokens that were refused while it was written
+    usage: Usage | None = None  # the tokens of a request to a model by class, where they cost something
+    token_price: float = 0.0  # what these cost
 
 
 class PlanEpisode(Episode):
@@ -163,9 +165,17 @@ class PlanEpisode(Episode):
         self.log.append(("write", tokens))
         self.ledger.charge(self.now_s, WRITING, 0.0, tokens)
 
+    def request(self, usage: Usage, price: float) -> None:
+        """Charge the tokens with which a model wrote a plan; no time passes."""
+        self.log.append(("request", usage, price))
+        self.ledger.usages.append(usage)
+        self.ledger.charge(self.now_s, "think", price, usage.input_tokens + usage.output_tokens)
+
     def play(self, plan: PlayedPlan) -> None:
         """Run a plan: each tool as soon as everything that it depends on has ended. The calls are kept in the order written."""
-        if plan.tokens:
+        if plan.usage is not None:
+            self.request(plan.usage, plan.token_price)
+        elif plan.tokens:
             self.write(plan.tokens)
         for _ in range(plan.forbidden):
             self.refuse()

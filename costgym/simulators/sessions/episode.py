@@ -10,6 +10,7 @@ from costgym.simulators.draws import KIND, Draws
 from costgym.simulators.episode import Episode
 from costgym.simulators.failures import Bursts, BurstTimes
 from costgym.simulators.ledger import Budget, Enforcement
+from costgym.simulators.prompt_cache import PER_DOLLAR, USUAL, in_currency
 from costgym.simulators.rules import calls, layout
 from costgym.simulators.rules import sessions as book
 from costgym.simulators.rules.failures import pick
@@ -80,6 +81,7 @@ def _world(document: str, number: int) -> SessionWorld:
         failures=rules.failures,
         ttft_s=0.0,  # words take no time, so that the text view and the numbers agree
         tokens_per_s=inf,
+        tokens=in_currency(USUAL, PER_DOLLAR["credits"]) if rules.world else None,
         max_price=float(session.value.sum()),
         session=session,
     )

@@ -1,7 +1,5 @@
 """BTP in an episode: the plan is kept, the blacklist holds, the budget is never passed."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

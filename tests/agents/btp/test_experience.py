@@ -1,7 +1,5 @@
 """Past uses: kept, judged, written and read back."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

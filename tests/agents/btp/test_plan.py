@@ -1,7 +1,5 @@
 """The knapsack behind BTP: optimal, within budget, and careful with ties."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

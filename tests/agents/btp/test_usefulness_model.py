@@ -1,7 +1,5 @@
 """A usefulness classifier that was learnt: what it reads, how it is kept, and what it takes from bad input."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,6 +1,6 @@
 """The policy's mathematics: losses, gradients, and that training sees what decoding sees."""
 
-from __future__ import annotations
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from costgym.agents.catp.decoding import write_plans  # noqa: E402
 from costgym.agents.catp.planner import price_table, ready_policy  # noqa: E402
 from costgym.agents.catp.policy import choice_loss  # noqa: E402
 from costgym.agents.catp.sequences import Batch, batch_of, importance, rewards_of  # noqa: E402
-from costgym.agents.catp.settings import CatpSettings  # noqa: E402
+from costgym.agents.catp.settings import CatpConfig, CatpSettings  # noqa: E402
 from costgym.agents.networks import trained_weights  # noqa: E402
 from costgym.envs.tpl import END, FIRST_TOOL, INPUT, N_ACTIONS, TplState, kind_of  # noqa: E402
 from costgym.experiments.train.catp.dataset import collect, records_of  # noqa: E402
@@ -102,8 +102,8 @@ def test_teacher_forcing_equals_step_by_step_decoding(evaluator, model, method):
 @pytest.mark.slow
 def test_a_plan_does_not_depend_on_what_is_written_beside_it(evaluator):
     policy = ready_policy(CatpSettings(**TINY), "cpu")
-    asked = [(each, level) for each in tasks("all", "test")[::6] for level in range(4)]
-    together = [each.plan for each in write_plans(policy, asked, price_table(evaluator))]
+    asked = [(task, level) for task in tasks("all", "test")[::6] for level in range(4)]
+    together = [plan.plan for plan in write_plans(policy, asked, price_table(evaluator))]
     alone = [write_plans(policy, [pair], price_table(evaluator))[0].plan for pair in asked]
     assert together == alone
 
@@ -114,7 +114,7 @@ def test_masks_are_never_violated_whatever_the_weights_say(evaluator, seed):
     with torch.no_grad():
         policy.tool_head.weight.mul_(50)
         policy.dependency_head.weight.mul_(50)
-    asked = [(each, seed) for each in tasks("all")[seed::6]]
+    asked = [(task, seed) for task in tasks("all")[seed::6]]
     for chance in (None, np.random.default_rng(seed)):
         for (each, _), written in zip(asked, write_plans(policy, asked, price_table(evaluator), chance=chance), strict=True):
             state = TplState(kind_of(each))
@@ -126,7 +126,7 @@ def test_masks_are_never_violated_whatever_the_weights_say(evaluator, seed):
 
 def test_without_masks_an_untrained_policy_writes_invalid_plans(evaluator):
     policy = ready_policy(CatpSettings(**TINY, mask=False), "cpu")
-    asked = [(each, 0) for each in tasks("all", "train")]
+    asked = [(task, 0) for task in tasks("all", "train")]
     written = write_plans(policy, asked, price_table(evaluator), chance=np.random.default_rng(0))
     assert any(each.plan is None for each in written)
 
@@ -179,14 +179,44 @@ def test_context_augmentation_is_the_attention_over_four_weighed_prices_and_the_
     assert torch.equal(table[0, structure], table[3, structure])
 
 
-def test_without_context_augmentation_size_and_prices_change_nothing(evaluator):
+def test_the_published_augmentation_shares_one_layer_and_adds_nothing():
+    policy = ready_policy(CatpSettings(**TINY, fusion="published"), "cpu")
+    encoder, tool, level = policy.encoder, 4, 2
+    assert len(encoder.costs) == 1
+    own = encoder.plain()[2 + FIRST_TOOL + tool]
+    layer = encoder.costs[0]
+    prices = [layer(policy.prices[tool, i : i + 1]) + float(importance(level)[i]) for i in range(4)]
+    items = torch.stack([*prices, own])[None]
+    causal = torch.ones(5, 5).triu(1).bool()
+    fused, _ = encoder.fusion(items, items, items, attn_mask=causal)
+    torch.testing.assert_close(encoder(policy.prices)[level, 2 + FIRST_TOOL + tool], fused[0, -1], rtol=1e-4, atol=1e-5)
+
+
+def test_without_context_augmentation_a_policy_reads_the_size_in_words_and_the_mean_price(evaluator):
     settings = CatpSettings(**TINY, context=False)
     policy = ready_policy(settings, "cpu")
     record = episodes(evaluator, settings, 24)[0]
     batch = batch_of([record], [(0, 2)], settings)
     before = policy(batch)
-    policy.prices.mul_(2.0)
     assert torch.equal(policy(batch._replace(level=np.array([3]))), before)
+    larger = [replace(record, level=level) for level in range(4)]
+    told = [batch_of([one], [(0, 2)], settings)[0] for one in larger]
+    assert len({tuple(words[0].tolist()) for words in told}) == 4
+    policy.prices.copy_(policy.prices.flip(1))
+    torch.testing.assert_close(policy(batch), before)
+    policy.prices.mul_(2.0)
+    assert not torch.allclose(policy(batch), before)
+
+
+def test_a_run_from_before_the_prompt_could_be_chosen_reads_the_short_one_without_costs(evaluator):
+    older = CatpSettings().model_dump(exclude={"prompt"}) | {**TINY, "context": False, "size_words": False}
+    settings = CatpConfig(trainer="catp", settings=older).settings
+    policy = ready_policy(settings, "cpu")
+    record = episodes(evaluator, settings, 24)[0]
+    batch = batch_of([record], [(0, 2)], settings)
+    before = policy(batch)
+    policy.prices.mul_(2.0)
+    assert torch.equal(policy(batch), before)
 
 
 def test_sampling_follows_the_probabilities(evaluator):

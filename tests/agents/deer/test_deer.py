@@ -1,7 +1,5 @@
 """DEER's deciders, and a decider at play."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """ReAct and the session below it, told with a scripted model in small worlds."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """EcoAct: names first, documentation on demand, registration enforced."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

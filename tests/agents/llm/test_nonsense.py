@@ -1,7 +1,5 @@
 """Whatever a model says is an observation: no exception, no unpaid reply, no call that passes by the access."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

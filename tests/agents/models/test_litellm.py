@@ -1,7 +1,5 @@
 """The client against a stub that answers as a LiteLLM proxy does: names with a provider, its error bodies, its usage."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Thinking that takes as long as it took: recorded once, replayed exactly."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Strategies and tool accesses in sessions: those with a meaning play, the others say why they do not."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any

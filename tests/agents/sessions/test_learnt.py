@@ -1,7 +1,5 @@
 """Learnt policies of sessions: one at a time they play as side by side, and ask no tool again that has refused a call."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The example that plans with honest forks, `examples/session_planning.py`."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 from types import ModuleType

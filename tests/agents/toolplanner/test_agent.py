@@ -1,7 +1,5 @@
 """ToolPlanner at play: three questions, few tools shown, thirty rounds at most."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Tests of the reader's guesses: it knows what the instruction says and nothing of what it dropped."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

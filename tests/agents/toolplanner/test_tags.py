@@ -1,7 +1,5 @@
 """What instructions name, what is read of it, and how well."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -4,8 +4,6 @@ The world is the paper's own example (Figure 5): tools A and B with APIs A1 to B
 names A and B.
 """
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

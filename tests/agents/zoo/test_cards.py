@@ -1,7 +1,5 @@
 """Trained agents that ship: every one is listed, whole, and what its card says."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """OpenCATP's spaces hold what is observed, and no more than the profile and the limits allow."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """OpenCATPCalls-v0: plans made by calling tools."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

@@ -1,7 +1,5 @@
 """OpenCATP-v0: plans written token by token."""
 
-from __future__ import annotations
-
 import random
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Pictures of episodes: complete, deterministic, of the promised size, and safe to open."""
 
-from __future__ import annotations
-
 import re
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace

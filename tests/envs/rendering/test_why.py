@@ -1,7 +1,5 @@
 """The sentence that says why an agent failed or what it wasted is true, and names the call."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

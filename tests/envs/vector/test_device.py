@@ -1,7 +1,5 @@
 """Native environments hand out tensors without a copy, and play the same on a device, for which every kernel compiles."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The native vector environment is Gymnasium's SyncVectorEnv over the scalar one, only faster."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from itertools import product

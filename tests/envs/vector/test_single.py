@@ -1,7 +1,5 @@
 """A single environment in compiled code is the event-driven one, only faster."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import sys

@@ -1,7 +1,5 @@
 """Gymnasium's `max_episode_steps` truncates the same steps in the scalar and the native environments."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import gymnasium as gym

@@ -1,7 +1,5 @@
 """Sessions in compiled code, one by one and in batches, are those of the event-driven world."""
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Native batches and compiled episodes over several worlds are those of Python to the last bit."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The wrappers for vector environments do to each environment what the scalar ones do."""
 
-from __future__ import annotations
-
 import doctest
 from typing import Any
 

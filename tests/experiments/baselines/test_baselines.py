@@ -1,7 +1,5 @@
 """Baselines: what a table is made of, that a killed command goes on, and that the statistics are what they are called."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

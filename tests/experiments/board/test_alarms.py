@@ -1,7 +1,5 @@
 """Alarms that ring for agents that knew too much, and what an agent's own seed tells."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import costgym

@@ -1,7 +1,5 @@
 """Nothing forged passes for a run that was played."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

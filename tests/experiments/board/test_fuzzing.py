@@ -1,7 +1,5 @@
 """Random edits, frames, YAML and JSON documents: refused in words, within seconds, and never believed."""
 
-from __future__ import annotations
-
 import random
 import time
 from pathlib import Path

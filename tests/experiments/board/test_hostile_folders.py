@@ -1,7 +1,5 @@
 """Commands that read a folder of somebody else's change nothing outside of it, read nothing outside of it, and do not wait."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """A process that is killed at any moment loses nothing but what was in flight."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

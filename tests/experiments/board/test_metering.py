@@ -1,7 +1,5 @@
 """Tokens are counted where the model answers; rows whose tokens nobody but the agent counted are ranked apart."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Callable

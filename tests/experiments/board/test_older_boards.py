@@ -1,7 +1,5 @@
 """A board of an older release verifies, though its metrics had other names; a figure of it may not differ."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

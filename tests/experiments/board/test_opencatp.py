@@ -1,7 +1,5 @@
 """The OpenCATP leaderboard: its rows, its bytes, its page, and who is better than whom."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The process of an agent's own code: what reaches it, what it may answer, and what it remembers."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

@@ -1,7 +1,5 @@
 """Frozen releases: what they name is what is played, and nothing else passes for it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A finished board read back: its document, and its episodes as results."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The suite `sessions`: its board is ranked by the share of the value, and its figures follow from the recorded actions."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

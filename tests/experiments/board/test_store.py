@@ -1,7 +1,5 @@
 """Results in SQL: the same on SQLite and on a real PostgreSQL server, with many writers, and never half."""
 
-from __future__ import annotations
-
 import dataclasses
 import multiprocessing
 import os

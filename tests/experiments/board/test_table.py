@@ -1,7 +1,5 @@
 """The leaderboard in a terminal."""
 
-from __future__ import annotations
-
 import io
 import re
 

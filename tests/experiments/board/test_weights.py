@@ -1,7 +1,5 @@
 """What trained agents play with is hashed, so that a changed checkpoint is another run."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

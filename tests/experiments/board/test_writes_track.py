@@ -1,7 +1,5 @@
 """Who pays twice: a track of its own in the default board, though its view is that of the track `numbers`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

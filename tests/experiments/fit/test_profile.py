@@ -1,7 +1,5 @@
 """Measured profiles: what is run, what is refused, and what the file says."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Any

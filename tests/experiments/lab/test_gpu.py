@@ -1,7 +1,5 @@
 """The script for a machine with a GPU, run small on a CPU: every section reports, and what cannot run here says why."""
 
-from __future__ import annotations
-
 import json
 import os
 import runpy

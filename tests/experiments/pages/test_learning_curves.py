@@ -1,7 +1,5 @@
 """Learning curves: what is read, what is drawn, and that nothing of it calls for a network or a script."""
 
-from __future__ import annotations
-
 import json
 import re
 from html.parser import HTMLParser

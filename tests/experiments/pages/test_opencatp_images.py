@@ -1,7 +1,5 @@
 """The images and texts of OpenCATP episodes: those that were scored, each made once, and none that is not at hand."""
 
-from __future__ import annotations
-
 import base64
 import io
 import json

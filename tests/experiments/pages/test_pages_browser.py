@@ -1,7 +1,5 @@
 """The pages of a board in a real browser, opened from disk: what it shows, how it is used, who can use it, how fast it is."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator
@@ -61,10 +59,10 @@ def entry_of(run: Run, agent: str, limit: float) -> str:
 
 
 def texts(driver: Any, selector: str) -> list[str]:
-    found: list[str] = driver.execute_script(
+    script: list[str] = driver.execute_script(
         "return [...document.querySelectorAll(arguments[0])].filter((e) => e.offsetParent).map((e) => e.textContent)", selector
     )
-    return found
+    return script
 
 
 def click(driver: Any, selector: str) -> None:

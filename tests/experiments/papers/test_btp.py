@@ -1,7 +1,5 @@
 """BTP's tables: what the plan allows, the curves, and what is compared."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """CATP-LLM's tables: which policies are trained, how rows and differences are formed, and which claims are seen to hold."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from xml.etree import ElementTree
 

@@ -1,7 +1,5 @@
 """The fit of the simulated model's rates: it finds rates that it was not told, and says which it cannot know."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

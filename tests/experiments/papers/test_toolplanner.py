@@ -1,7 +1,5 @@
 """ToolPlanner's tables: Match, Pass, Win, tags, and the claims about them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

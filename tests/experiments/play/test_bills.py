@@ -1,7 +1,5 @@
 """One play is billed under any price list, with and without the cache of prompts."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """DEER's six accuracies."""
 
-from __future__ import annotations
-
 from costgym.experiments.play.decisions import DecisionRecord as Record
 from costgym.experiments.play.decisions import accuracies
 

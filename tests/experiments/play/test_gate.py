@@ -1,7 +1,5 @@
 """A change that makes an agent dearer or worse fails the gate, and nothing else does."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

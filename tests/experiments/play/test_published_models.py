@@ -1,7 +1,5 @@
 """Published models are fetched from packages; a wrong file leaves nothing behind."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import json

@@ -1,7 +1,5 @@
 """Forecasts of what a real model costs, and runs that stop at a limit of money, against a model server on loopback."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

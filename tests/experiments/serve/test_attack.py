@@ -1,7 +1,5 @@
 """The server under attack: no failure, no lost place, no word of what an agent must not know."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Episodes that clients play over `costgym serve --record DIR --episodes N` are a row of a leaderboard."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """CATP-LLM's runs: what plays, what is refused, plan pools, and what is learnt."""
 
-from __future__ import annotations
-
 import json
 import runpy
 import shutil

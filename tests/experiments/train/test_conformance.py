@@ -1,7 +1,5 @@
 """What every trainer does alike: whose folder it is, going on, damage, and losses that are no numbers."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """The learning curve: what is written, cut and read."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

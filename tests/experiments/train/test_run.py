@@ -1,7 +1,5 @@
 """A training run's folder, without a trainer."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,13 +1,11 @@
 """What ToolPlanner learns from: demonstrations, and pairs of hand-made trees."""
 
-from __future__ import annotations
-
 import pytest
 
 from costgym.agents.toolplanner.settings import LearntSettings
 from costgym.agents.toolplanner.tags import gold_tools
 from costgym.agents.toolplanner.tree import Feedback
-from costgym.agents.toolplanner.words import END, FINISH, GIVE_UP, PATH, ROUND, TAGS, Step, written_tool
+from costgym.agents.toolplanner.words import END, FINISH, GIVE_UP, TAGS, Step, written_tool
 from costgym.experiments.train.toolplanner.data import (
     Demonstration,
     GrownRound,
@@ -75,55 +73,28 @@ def test_more_train_tasks_leave_the_test_tasks_as_they_are():
     assert [more[n].query for n in more.numbers("test")] == [less[n].query for n in less.numbers("test")]
 
 
-def test_rounds_are_ranked_under_the_path_that_the_solution_shows_to_be_right():
+@pytest.mark.parametrize(("completion", "ending"), [(True, FINISH), (True, GIVE_UP), (False, GIVE_UP)])
+def test_rounds_of_reward_1_alone_are_better_ones_and_giving_up_never_is(completion, ending):
     world = WORLD.build()
     task = next(task for task in world.tasks if len(gold_tools(task, world.catalog)) == 2)
     first, second = gold_tools(task, world.catalog)
-    third = next(tool for tool in world.catalog if tool.provider not in (first.provider, second.provider))
 
-    def paths(written, called, level="tool", **parts):
-        step = GrownRound(action=FINISH, result="", end="answer", passed=True)
-        for tool in reversed(called):
-            step = GrownRound(action=written_tool(tool), result=" found, 0 left", tool=tool.name, children=(step,))
-        tree = GrownTree(
-            task=task.id, level=level, request=task.query, tags=None, shown=(first.name, second.name, third.name),
-            path=tuple(map(written_tool, written)), gold=(first.name, second.name), roots=(step,),
-        )  # fmt: skip
-        found = set()
-        for pair in ranked_pairs([tree], world.catalog, LearntSettings(**TINY, **parts)):
-            texts = [piece.text for piece in pair.before if piece.text != END]
-            found.add(tuple(texts[texts.index(PATH) + 1 : texts.index(ROUND)]))
-        return found
+    def call(tool, *children):
+        return GrownRound(action=written_tool(tool), result=" found, 0 left", tool=tool.name, children=children)
 
-    one, other, stray = map(written_tool, (first, second, third))
-    assert paths([first, third], [second, first]) == {(other, one)}
-    assert paths([first, second], [second, first]) == {(other, one)}
-    assert paths([first, third], [first]) == set()  # nothing that was played follows
-    assert paths([first, third], [second, first], level="statement") == {(other, one)}
-    assert paths([first, third], [second, first], following=False) == {(one, stray)}
-
-
-def test_the_shortest_of_the_solutions_that_follow_is_learnt_from():
-    world = WORLD.build()
-    task = next(task for task in world.tasks if len(gold_tools(task, world.catalog)) == 2)
-    first, second = gold_tools(task, world.catalog)
-    end = GrownRound(action=FINISH, result="", end="answer", passed=True)
-
-    def call(tool, left, *children):
-        return GrownRound(action=written_tool(tool), result=f" found, {left} left", tool=tool.name, children=children)
-
-    hasty = call(first, 1, call(second, 1, end))
-    complete, again = call(second, 0, end), call(first, 1, call(second, 0, end))
+    end = GrownRound(action=ending, result="", end="answer" if ending == FINISH else "give_up", passed=ending == FINISH)
+    hasty = GrownRound(action=FINISH, result="", end="answer", passed=True)
     tree = GrownTree(
         task=task.id, level="tool", request=task.query, tags=None, path=None, shown=(first.name, second.name),
-        gold=(first.name, second.name), roots=(hasty, call(first, 1, again, complete)),
+        gold=(first.name, second.name), roots=(call(first, hasty, call(second, end)), call(second, hasty)),
     )  # fmt: skip
-    pairs = ranked_pairs([tree], world.catalog, LearntSettings(**TINY))
+    settings = LearntSettings(**TINY, completion=completion)
+    pairs = ranked_pairs([tree], world.catalog, settings)
     one, other = map(written_tool, (first, second))
-    taken = {("".join(piece.text for piece in pair.before).count("\nResult:"), pair.better) for pair in pairs}
-    assert taken == {(0, one), (1, other), (2, FINISH)}
-    # an answer that comes before all that is named was called, or before anything was found, is always held against
-    assert {pair.before for pair in pairs if pair.worse == FINISH} == {pair.before for pair in pairs if pair.better != FINISH}
+    grown = [(pair.better, pair.worse) for pair in pairs if not pair.made]
+    # without the answer nothing has reward 1, unless completion does not count
+    assert grown == ([(one, other), (other, FINISH)] if ending == FINISH or not completion else [])
+    assert [(pair.better, pair.worse) for pair in pairs if pair.made] == ([(FINISH, GIVE_UP)] if ending == FINISH else [])
 
 
 def test_of_a_demonstration_is_heeded_what_feedback_has_nothing_against():
@@ -139,35 +110,3 @@ def test_of_a_demonstration_is_heeded_what_feedback_has_nothing_against():
     assert heeded(("a", failed), ("b", failed), ("c", brought), end, completion=False) == ["a", "b"]
     assert heeded(("c", brought), end) == []
     assert heeded(("c", brought), end, following=False) == ["c", FINISH]
-
-
-def test_giving_up_in_a_dead_end_is_better_than_to_end_a_search_that_goes_on_to_a_good_solution():
-    world = WORLD.build()
-    task = next(task for task in world.tasks if len(gold_tools(task, world.catalog)) == 1)
-    [named] = gold_tools(task, world.catalog)
-    text = written_tool(named)
-    empty = GrownRound(action=FINISH, result="", end="answer", passed=False)
-    answer = GrownRound(action=FINISH, result="", end="answer", passed=True)
-    cut = GrownRound(action=text, result=" error, 1 left", tool=named.name, end="cut")
-
-    def call(result, *children):
-        return GrownRound(action=text, result=result, tool=named.name, children=children)
-
-    def dead_ends(*roots, **parts):
-        tree = GrownTree(
-            task=task.id, level="tool", request=task.query, tags=None, path=None, shown=(named.name,), gold=(named.name,),
-            roots=roots,
-        )  # fmt: skip
-        pairs = ranked_pairs([tree], world.catalog, LearntSettings(**TINY, **parts))
-        found = [pair for pair in pairs if pair.made == "dead_end"]
-        assert all((pair.better, pair.worse) == (GIVE_UP, FINISH) for pair in found)
-        return ["".join(piece.text for piece in pair.before).count(" error") for pair in found]
-
-    error, brought = " error, 1 left", " found, 0 left"
-    dead = call(error, call(error, call(error, empty, cut)))
-    alive = call(error, call(error, call(brought, answer)))
-    assert dead_ends(dead, alive) == [3]  # once, though two rounds were tried there
-    assert dead_ends(alive, dead) == [] == dead_ends(dead)  # nothing good comes after it
-    assert dead_ends(call(error, call(error, empty)), alive) == []  # a round before the last may still bring something
-    assert dead_ends(call(error, call(brought, call(error, empty))), alive) == []  # an answer would say something
-    assert dead_ends(dead, alive, completion=False) == []

@@ -1,7 +1,5 @@
 """BTP's usefulness classifier learns from played and from recorded episodes."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 from typing import Any

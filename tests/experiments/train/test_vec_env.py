@@ -1,7 +1,5 @@
 """Stable-Baselines3 on the native batch sees what it sees on scalar environments."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

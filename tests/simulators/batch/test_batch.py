@@ -1,7 +1,5 @@
 """N episodes at once are N episodes, call by call and bit by bit."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """Compiled kernels on disk."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import pickle

@@ -1,7 +1,5 @@
 """The rules compiled for arrays of episodes are the rules interpreted for one, in random worlds and to the last bit."""
 
-from __future__ import annotations
-
 from random import Random
 from typing import Any
 

@@ -1,7 +1,5 @@
 """DEER's samples: their shares, their candidates, and that no single word gives a kind away."""
 
-from __future__ import annotations
-
 from collections import Counter
 from fractions import Fraction
 

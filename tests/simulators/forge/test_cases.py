@@ -1,7 +1,5 @@
 """Documents in the shapes that people brought: what is read of them, and that their tasks can be solved."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Grading reads answers as a careful person does."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from runpy import run_path

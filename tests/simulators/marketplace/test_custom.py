@@ -1,7 +1,5 @@
 """Tools and tasks that a scenario lists itself."""
 
-from __future__ import annotations
-
 import copy
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The generated marketplace: exact small examples, and what holds for every task."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Tools whose name promises what their documentation denies, and how a simulated model takes them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from costgym.agents.models.simulated import Simulated, SimulatedRates

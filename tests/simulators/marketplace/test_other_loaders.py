@@ -1,7 +1,5 @@
 """Readers of AnyToolBench, MGToolBench and ToolDEER files: small files of our own, exact results, and damage."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The check of arguments: what it says, and that it never raises."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

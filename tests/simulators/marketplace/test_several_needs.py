@@ -1,7 +1,5 @@
 """Tasks with several needs of one capability, and facts that an answer need not state."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

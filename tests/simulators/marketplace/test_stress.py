@@ -1,7 +1,5 @@
 """Stress: the same world, tasks and luck, with factors on failures, limits and latencies."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Readers of data folders: small folders of our own, exact results, and every kind of damage."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The shipped outcome table is what the executed tools gave."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The published back-end over tiny models with random weights, saved and loaded as the real ones are."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Generated scenes, what they say, how they are spoilt, and how alike images and texts are."""
 
-from __future__ import annotations
-
 import hashlib
 
 import numpy as np

@@ -1,7 +1,5 @@
 """OpenCATP's tools on the clock of every world: plans as schedules of calls, slots, memory, loading and what is cut off."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

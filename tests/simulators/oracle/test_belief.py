@@ -1,7 +1,5 @@
 """The filter over a tool's hidden state, and the informed policy that calls by it."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

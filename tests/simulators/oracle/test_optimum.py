@@ -1,7 +1,5 @@
 """The optimum: exact where it says so, never beaten, never over its budget."""
 
-from __future__ import annotations
-
 import random
 from itertools import product
 

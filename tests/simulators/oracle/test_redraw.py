@@ -1,7 +1,5 @@
 """Forks that share the future, and forks that draw it again."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Tools on offer that a retriever finds in the whole catalogue, and the episodes that grow by searching."""
 
-from __future__ import annotations
-
 import runpy
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """How sessions are drawn and played, and the bound that no policy passes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 

@@ -1,7 +1,5 @@
 """Calls that change the world: effects, ambiguous ends, keys, taking back, late effects, and the grade of the final state."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

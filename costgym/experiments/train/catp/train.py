@@ -74,8 +74,8 @@ def train_catp(
 def train_ift(out: str | Path, tasks: str = "all", steps: int = 1000, seed: int = 0, **options: Any) -> TrainingResult:
     """Train the instruction fine-tuning baseline: supervised learning on the plan with the highest score for each task.
 
-    The labels do not depend on prices, and the policy's input contains neither returns nor costs. Options are those of
-    `train_catp` except `pool`.
+    The labels do not depend on prices, and the policy's input contains no returns; the prompt is CATP's without context
+    augmentation. Options are those of `train_catp` except `pool`.
 
     Source: CATP-LLM, section 5 (the baseline IFT, on the same planning language).
     """

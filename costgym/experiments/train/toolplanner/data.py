@@ -25,17 +25,14 @@ from costgym.agents.toolplanner.settings import LearntSettings
 from costgym.agents.toolplanner.simulated import SimulatedToolPlanner
 from costgym.agents.toolplanner.tags import gold_tools
 from costgym.agents.toolplanner.tree import (
-    EARLY_ANSWER,
     End,
     Feedback,
     Round,
     called_tools,
     extract_pairs,
     final_solution,
-    match,
     passed,
     score,
-    solutions,
 )
 from costgym.agents.toolplanner.words import FINISH as ANSWER
 from costgym.agents.toolplanner.words import (
@@ -64,8 +61,6 @@ from costgym.simulators.scenario import Scenario
 from costgym.simulators.tools import Catalog, Tool
 
 STEPS = 400
-DEAD_END = "dead_end"
-"""Kind of a negative that is not in the tree: an empty answer where giving up would let the search continue to a solution."""
 TEACHER = SimulatedRates(give_up=0.5)
 """Rates of the simulated model as the teacher: it is as likely to give up as to give a partial answer."""
 
@@ -280,9 +275,12 @@ class RankedPair(NamedTuple):
 
 
 def ranked_pairs(trees: Sequence[GrownTree], catalog: Catalog, settings: LearntSettings) -> list[RankedPair]:
-    """Extract the pairs of all trees by the settings' feedback: along each tree's shortest solution of reward 1, and dead ends.
+    """Extract the pairs of all trees by the settings' feedback: each round of reward 1 above those of negative reward after the
+    same history, or above one that is made up where there is none.
 
-    Longer solutions have the same reward, but they repeat calls that were already answered, which is not worth learning.
+    Giving up is never the better one: without task-completion feedback it has reward 1 after the right calls.
+
+    Source: ToolPlanner, Appendix C.2.2.
     """
     known = {tool.name: tool for tool in catalog}
     pairs: list[RankedPair] = []
@@ -290,54 +288,14 @@ def ranked_pairs(trees: Sequence[GrownTree], catalog: Catalog, settings: LearntS
         roots = [_round(root) for root in tree.roots]
         gold = [known[name] for name in tree.gold]
         score(roots, gold, tree.level, catalog, settings.feedback)
-        good: tuple[Round, ...] = min((path for path in solutions(roots) if path[-1].reward == 1), key=len, default=())
         shown = [known[name] for name in tree.shown if name in known]
         seed = stable_integer(settings.seed, "pairs", tree.task, tree.level) >> 2
-        planned = tree
-        if good and settings.following and tree.path is not None:
-            planned = tree.model_copy(update={"path": _right_path(good, tree, catalog)})
         for pair in extract_pairs(roots, gold, tree.level, catalog, seed, shown, settings.feedback):
-            before = [*planned.before(), *round_pieces([_step(step, known) for step in pair.history]), Piece(ROUND)]
             better, worse = _step(pair.better, known).action, _step(pair.worse, known).action
-            if better == worse or not any(pair.better is step for step in good):
-                continue
-            pairs.append(RankedPair(tuple(before), better, worse, pair.made, tree.level))
-            # premature answers are added as negatives, because the trees contain few of them
-            strays = settings.following and not match(called_tools(pair.history, catalog), gold, tree.level)
-            empty = settings.completion and not any(found_in(_result(step)) for step in pair.history)
-            if (strays or empty) and ANSWER not in (better, worse):
-                pairs.append(RankedPair(tuple(before), better, ANSWER, EARLY_ANSWER, tree.level))
-        if settings.completion:
-            for history in _dead_ends(roots, settings.planner().depth):
-                before = [*planned.before(), *round_pieces([_step(step, known) for step in history]), Piece(ROUND)]
-                pairs.append(RankedPair(tuple(before), GIVE_UP, ANSWER, DEAD_END, tree.level))
+            if better not in (worse, GIVE_UP):
+                before = (*tree.before(), *round_pieces([_step(step, known) for step in pair.history]), Piece(ROUND))
+                pairs.append(RankedPair(before, better, worse, pair.made, tree.level))
     return pairs
-
-
-def _dead_ends(roots: Sequence[Round], depth: int) -> list[tuple[Round, ...]]:
-    """Histories that found no needed fact and leave one round, in trees with a later solution of reward 1.
-
-    An answer there is empty and ends the search, while giving up lets it go on. Both have the same reward, so the later
-    solution decides.
-    """
-    paths = list(solutions(roots))
-    last = max((index for index, path in enumerate(paths) if path[-1].reward == 1), default=0)
-    histories = dict.fromkeys(path[:-1] for path in paths[:last] if len(path) == depth)
-    return [history for history in histories if not any(found_in(_result(step)) for step in history)]
-
-
-def _result(step: Round) -> str:
-    return str(step.messages[1].content)
-
-
-def _right_path(good: Sequence[Round], tree: GrownTree, catalog: Catalog) -> tuple[str, ...]:
-    """The path that matches a good solution: the tools that it calls, each once, in the format of the tags.
-
-    With this path in the text, rounds that follow the instruction also follow the path; with the path that the model
-    wrote, positive examples would teach it to ignore paths.
-    """
-    path = tuple(dict.fromkeys(map(written_tool, called_tools(good, catalog))))
-    return tuple(sorted(path, key=tree.tags.index)) if tree.tags is not None and set(path) <= set(tree.tags) else path
 
 
 def _round(grown: GrownRound) -> Round:

@@ -130,8 +130,8 @@ def _rank(
             "rank_tasks",
             f"no round of {len(trees)} solution trees is a positive example; train stage 1 for longer or raise rank_tasks",
         )
-    counts = Counter(pair.made or "grown" for pair in pairs)
-    run.say(f"stage 2: {len(pairs)} pairs ({', '.join(f'{name} {number}' for name, number in sorted(counts.items()))})")
+    for counts in (Counter(pair.made or "grown" for pair in pairs), Counter(pair.level for pair in pairs)):
+        run.say(f"stage 2: {len(pairs)} pairs ({', '.join(f'{name} {number}' for name, number in sorted(counts.items()))})")
     if settings.small and not (run.folder / TOKENIZER).is_dir():
         shutil.copytree(first / TOKENIZER, run.folder / TOKENIZER)
     return optimise(run, RankingLearner(model, settings, scenario, pairs, shown), save_every, before=settings.steps)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from costgym.simulators.marketplace.catalogue import stable_fee
 from costgym.simulators.marketplace.loaders.reading import JsonRecord, describe, parse_json, read_records
@@ -100,6 +100,23 @@ def read_tools(path: Path | str) -> Catalog:
         human, model = (record.text(f"description_for_{who}", required=False) for who in ("human", "model"))
         tools[name] = _tool(name, human or model, record.text("api_function"))
     return Catalog(tools.values(), str(path))
+
+
+class RecordedQuery(NamedTuple):
+    """A query that was written for a tool, with the arguments of its call as far as they are plain values."""
+
+    tool: str
+    query: str
+    arguments: dict[str, Any]
+
+
+def read_queries(path: Path | str) -> list[RecordedQuery]:
+    """Read the queries of ``tool.json`` with their calls; raises DataError for what is malformed."""
+    return [
+        RecordedQuery(record.text("api_name"), example.text("query"), parse_call(example.text("call"))[1])
+        for record in read_records(Path(path))
+        for example in record.objects("example")
+    ]
 
 
 def _tool(name: str, description: str, signature: str) -> Tool:

@@ -1,7 +1,5 @@
 """Logs in the shapes that programs write give the right calls, say what they leave out, and never end in a traceback."""
 
-from __future__ import annotations
-
 import copy
 import json
 import random

@@ -1,7 +1,5 @@
 """Logs of other programs give the same calls as a log of our own; expressions read what no format names."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime

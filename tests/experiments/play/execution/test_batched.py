@@ -1,7 +1,5 @@
 """Episodes side by side at one model are the episodes that it plays alone."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

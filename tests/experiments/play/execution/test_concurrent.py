@@ -1,7 +1,5 @@
 """Requests to a model server: one limit for the whole run, waits that hold for all, and the same board after a kill."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

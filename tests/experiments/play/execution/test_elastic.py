@@ -1,7 +1,5 @@
 """A real Ray whose nodes join and die in mid-run, until none is left and another comes; and what its workers are given."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

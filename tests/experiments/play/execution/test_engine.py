@@ -1,7 +1,5 @@
 """Wherever work is done, and whoever is lost doing it, the same comes out."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

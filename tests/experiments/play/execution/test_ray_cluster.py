@@ -1,7 +1,5 @@
 """A cluster whose nodes come and go, and what its workers are given: with a stand-in for Ray that does the tasks here."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import sys

@@ -1,7 +1,5 @@
 """Datasets are found, described and checked by replay."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Exports that other tools read: ATIF, JSON lines of chat messages, ShareGPT."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Episodes of the two OpenCATP views as records: what they hold, resuming, replay, forgeries, agents that play there."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Recording, resuming, and verification by replay."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

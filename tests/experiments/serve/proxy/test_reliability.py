@@ -1,7 +1,5 @@
 """What repeated runs under faults come to."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,0 +1,76 @@
+"""DEER's training set, which is not public, drawn again by Algorithm 1 from the tools of a ToolDEER folder.
+
+Every recorded query of a tool becomes a sample: Call with the tool among the candidates, or NoCall without it, in the paper's
+proportion. What may not be learnt from is left out: queries that `valid.json` or `test.json` asks too, and every tool that is a
+candidate in `test.json`, whose tools are to be unseen. The authors' NoSearch questions come from a data set of conversations
+that the folder does not hold; as many generated ones take their place.
+
+Source: DEER (arXiv 2402.16696), Section 3.2, Algorithm 1 and Table 2.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from costgym.simulators.decision.conversation import general_query
+from costgym.simulators.decision.recorded import find_file
+from costgym.simulators.decision.samples import CALL, COUNTS, NO_CALL, NO_SEARCH, DecisionCase, Example
+from costgym.simulators.decision.toolsets import MIXTURE, CandidateSampler, Embed, mixture_cycle
+from costgym.simulators.draws import stable_generator
+from costgym.simulators.errors import DataError
+from costgym.simulators.marketplace.loaders.tooldeer import read_conversations, read_queries, read_tools
+from costgym.simulators.marketplace.tasks import Luck
+from costgym.simulators.tasks import normalise
+from costgym.simulators.tools import Tool
+
+CANDIDATES, CLUSTERS = 5, 30
+NO_SEARCHES, NO_CALLS, CALLS = COUNTS["train"]
+
+
+class TrainingSet(NamedTuple):
+    """The samples, and what was left out."""
+
+    examples: list[Example]
+    tools: tuple[Tool, ...]  # that a training may see
+    asked: int  # recorded queries that valid.json or test.json asks too
+    unseen: int  # further ones, of tools that are candidates in test.json
+
+
+def training_set(
+    folder: str | Path, embed: Embed | None = None, mixture: Mapping[str, int] = MIXTURE, seed: int = 0
+) -> TrainingSet:
+    """Draw the training set of a folder with tool.json and valid.json or test.json; `embed` is the encoder of descriptions, by
+    default by their words. Raises DataError where the folder holds no tools with queries."""
+    root = Path(folder)
+    path = find_file(root, "tool.json")
+    if path is None:
+        raise DataError(root, "holds no tool.json; expected ToolDEER's folder, whose tools have the recorded queries")
+    sets = {name: read_conversations(file) for name in ("valid", "test") if (file := find_file(root, f"{name}.json"))}
+    asked = {normalise(sample.query) for known in sets.values() for sample in known}
+    hidden = {tool.name for sample in sets.get("test", ()) for tool in sample.candidates}
+    recorded = read_queries(path)
+    fresh = [each for each in recorded if normalise(each.query) not in asked]
+    learnt = [each for each in fresh if each.tool not in hidden]
+    tools = tuple(tool for tool in read_tools(path) if tool.name not in hidden)
+    if not learnt:
+        raise DataError(path, "holds no query that valid.json and test.json leave to learn from")
+    sampler = CandidateSampler(tools, CANDIDATES, CLUSTERS, seed, embed)
+    cycle = mixture_cycle(dict(mixture))
+    order = stable_generator(seed, "deer training set").permutation(len(learnt)).tolist()
+    calls = round(len(learnt) * CALLS / (NO_CALLS + CALLS))
+    by_name = {tool.name: tool for tool in tools}
+    examples = []
+    for number, index in enumerate(order):
+        each, kind = learnt[index], CALL if number < calls else NO_CALL
+        luck = Luck("deer training set", number, seed=seed)
+        drawn = sampler.draw(cycle[number % len(cycle)], each.tool, kind == CALL, luck)
+        names = tuple(tool.name for tool in drawn)
+        case = DecisionCase(kind, each.query, each.tool, names, cycle[number % len(cycle)], each.arguments)
+        examples.append(Example(case.task(f"train-{number:05d}", number), drawn))
+    for number in range(len(learnt), len(learnt) + NO_SEARCHES):
+        luck = Luck("deer training set", number, seed=seed)
+        drawn = tuple(by_name[name] for name in luck.order(list(by_name))[:CANDIDATES])
+        names = tuple(tool.name for tool in drawn)
+        case = DecisionCase(NO_SEARCH, general_query(luck), "", names, "random")
+        examples.append(Example(case.task(f"train-{number:05d}", number), drawn))
+    return TrainingSet(examples, tools, len(recorded) - len(fresh), len(fresh) - len(learnt))
