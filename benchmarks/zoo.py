@@ -113,8 +113,8 @@ def pack(runs: Path) -> None:
 
 
 def numbers(text: str) -> dict[str, float]:
-    found: dict[str, Any] = json.loads(text)
-    return {key: round(value, 4) for key, value in found.items() if isinstance(value, int | float)}
+    document: dict[str, Any] = json.loads(text)
+    return {key: round(value, 4) for key, value in document.items() if isinstance(value, int | float)}
 
 
 def record(board: Path, world: int, names: Sequence[str]) -> None:
@@ -139,13 +139,13 @@ def main() -> None:
     parser.add_argument("--board", type=Path, default=Path("runs/zoo-board"))
     parser.add_argument("--world", type=int, default=1, help="0 for version 0 of the world, 1 for the suite's own")
     parser.add_argument("--entries", nargs="*", default=list(ENTRIES), choices=list(ENTRIES), help="entries that are recorded")
-    given = parser.parse_args()
-    if given.stage == "train":
-        train(given.runs)
-    elif given.stage == "pack":
-        pack(given.runs)
+    args = parser.parse_args()
+    if args.stage == "train":
+        train(args.runs)
+    elif args.stage == "pack":
+        pack(args.runs)
     else:
-        record(given.board, given.world, given.entries)
+        record(args.board, args.world, args.entries)
 
 
 if __name__ == "__main__":

@@ -199,9 +199,9 @@ def test_a_run_that_played_the_informed_policy_spares_playing_it_again(tmp_path:
     for track in make_run_config("quick", agents=["oracle-informed", "react"], **SMALL).tracks:
         for condition in track.conditions:
             played = play_informed(track, condition, config.seed)
-            found = play_informed(track, condition, config.seed, known=known)
-            assert {index: each.to_json() for index, each in found.items()} == {
+            informed = play_informed(track, condition, config.seed, known=known)
+            assert {index: each.to_json() for index, each in informed.items()} == {
                 index: each.to_json() for index, each in played.items()
             }
-            spared += any(found is episodes for episodes in known.values())
+            spared += any(informed is episodes for episodes in known.values())
     assert spared == 4  # two budgets of numbers and two of text, whose agents meet the same tasks

@@ -194,12 +194,12 @@ def _foresight(
     by_place = grouped(results, place_of)
     informed: dict[str, Mapping[int, EpisodeResult]] = {}
     found = {}
-    for each in rows:
-        of, condition = each.row.track, each.row.condition
+    for row in rows:
+        of, condition = row.row.track, row.row.condition
         key = condition_key(condition.budget, condition.settings, of.name)
         if key not in informed:
-            informed[key] = play_informed(of, condition, seed, each.data, known)
-        found[each.row.agent, key] = foresight_of(by_place.get(each.row.place, ()), informed[key], of.seeds)
+            informed[key] = play_informed(of, condition, seed, row.data, known)
+        found[row.row.agent, key] = foresight_of(by_place.get(row.row.place, ()), informed[key], of.seeds)
     return found
 
 
@@ -238,13 +238,13 @@ def _check_run(place: Path, data: str | None, engine: Engine | None) -> Submissi
     document = summarise_run(config, results, experience_text(config, engine, data), verdicts)
     problems += compare_lines(place / EPISODES, results)
     submissions = sorted(path for path in place.glob(f"{SUBMISSIONS}/*") if not path.name.startswith("."))
-    looked_at = (f"{SUBMISSIONS}/{kept.name}/" for kept in submissions)
+    looked_at = (f"{SUBMISSIONS}/{submission.name}/" for submission in submissions)
     pages = {*_PAGES, *(f"{track.name}.html" for track in config.tracks)}
     problems += unexpected_files(place, {*(row.path for row in rows), *pages, *_OF_A_RUN, *looked_at})
     submitted, informed = [], informed_of(config, results)
-    for kept in submissions:
-        found, wrong = _check_kept(kept, config, data, engine, informed)
-        problems += [f"{SUBMISSIONS}/{kept.name}: {problem}" for problem in wrong]
+    for submission in submissions:
+        found, wrong = _check_kept(submission, config, data, engine, informed)
+        problems += [f"{SUBMISSIONS}/{submission.name}: {problem}" for problem in wrong]
         submitted.append(found)
     if not problems:
         whole = with_submissions(document, submitted)
