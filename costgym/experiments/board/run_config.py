@@ -29,7 +29,7 @@ from costgym.simulators import __version__
 from costgym.simulators.errors import ConfigError, DataError, UnknownName
 from costgym.simulators.files import json_text, private_copy, read_text
 from costgym.simulators.ledger import Budget
-from costgym.simulators.scenario import Scenario, load_scenario
+from costgym.simulators.scenario import Scenario, TokenPrices, load_scenario
 
 _WEIGH = ("config.json", "checkpoint.json", "adapter_config.json", "tokenizer.json")  # that determine how weights are used
 
@@ -357,8 +357,8 @@ def _tracks_of(suite: Suite, world: SuiteWorld, agents: Sequence[str], asked: Ru
         found = named if isinstance(named, Scenario) else load_scenario(named, data)
         found = found.in_world(version, *(known if asked.world is None else ()))
         version = found.world
-        if world.prices and not version and found.tokens is None and read_model_name(asked.model) is None:
-            found = load_prices().price(found, world.prices)
+        if found.tokens is None and read_model_name(asked.model) is None:
+            found = _with_prices(found, world)
         made = {"scenario": priced_for(found, asked.model, asked.prices if fits else None)}
     elif "profile" not in kind.world_class.arguments_of_world:
         made = {}
@@ -401,6 +401,15 @@ def _tracks_of(suite: Suite, world: SuiteWorld, agents: Sequence[str], asked: Ru
             )
         )
     return tracks
+
+
+def _with_prices(scenario: Scenario, world: SuiteWorld) -> Scenario:
+    """A scenario whose simulated model pays for tokens, or does not, as the suite says; version 1 has prices by default."""
+    if world.prices and not scenario.world:
+        return load_prices().price(scenario, world.prices)
+    if scenario.world and not world.prices and "text" in world.tracks:
+        return scenario.model_copy(update={"tokens": TokenPrices(input=0.0, output=0.0)})
+    return scenario
 
 
 def _varied(suite: Suite, world: SuiteWorld, vary: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:

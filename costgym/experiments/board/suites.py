@@ -48,7 +48,9 @@ class SuiteWorld:
     episodes: int | None = None  # per agent and condition; None for every instance that the world has
     seeds: int = 1  # episodes of one task in a row, each under the next seed
     scenario: str = ""
-    prices: str = ""  # the model whose tokens' prices the simulated model pays, from the dated table; "" where they are free
+    # the model whose tokens' prices the simulated model pays in version 0, from the dated table; version 1 has its own prices.
+    # "" where tokens are free in both
+    prices: str = ""
     world: int = 1  # version of the world, where the environments have it
     env: str = TEXT
     tracks: tuple[str, ...] = ("text", "numbers")

@@ -24,7 +24,7 @@ from costgym.experiments.play.execution.engine import Local, Work
 from costgym.experiments.play.results import EpisodeResult
 from costgym.simulators import __version__
 from costgym.simulators.files import make_folder, read_lines, sole_writer, write_atomically
-from costgym.simulators.scenario import Scenario
+from costgym.simulators.scenario import Scenario, TokenPrices, load_scenario
 from costgym.simulators.world import Episode
 
 BUDGET = 20.0  # BTP's R
@@ -38,6 +38,12 @@ def play_protocols(protocols: Sequence[Protocol], play_one: Callable[[Protocol, 
         for table, rows in play_one(protocol, job._replace(out=job.out / protocol.name)).items():
             tables.setdefault(table, []).extend({**row, "protocol": protocol.name} for row in rows)
     return tables
+
+
+def market(world: int) -> Scenario:
+    """The default scenario in a version of the world; tokens are free, as in the papers, unless a paper says otherwise."""
+    scenario = load_scenario("marketplace").in_world(world)
+    return scenario.model_copy(update={"tokens": TokenPrices(input=0.0, output=0.0)}) if world else scenario
 
 
 def enlarged(scenario: Scenario, tasks: int) -> Scenario:
@@ -61,6 +67,7 @@ def play_board(
     config = make_run_config(
         "btp",
         scenario=scenario,
+        world=scenario.world,
         agents=agents,
         budgets=budgets,
         episodes=job.episodes,
