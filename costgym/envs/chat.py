@@ -10,7 +10,7 @@ from costgym.envs.actions import MAX_CALLS, SEARCH, Action, ToolCall, count_toke
 from costgym.envs.base import BaseEnv, takes
 from costgym.envs.plan_actions import label_of, run_plan
 from costgym.envs.seats import TextSeat, cards_of, shorten, without_verdicts
-from costgym.envs.spaces import UnicodeText
+from costgym.envs.spaces import CallText, UnicodeText
 from costgym.envs.tool_world import ToolEnv, ToolSettings
 from costgym.simulators.calls import Prompt
 from costgym.simulators.errors import check_known
@@ -80,7 +80,7 @@ class TalkEnv(BaseEnv[str, str]):
         """Set how long texts may be."""
         self.max_observation = max_observation
         self.observation_space = UnicodeText(20_000 + MAX_CALLS * MAX_ESCAPE * max_observation)
-        self.action_space = UnicodeText(MAX_ACTION)
+        self.action_space = CallText(MAX_ACTION) if self.worlds[-1] else UnicodeText(MAX_ACTION)
         self._forget()
 
     def _forget(self) -> None:
@@ -164,6 +164,8 @@ class TalkEnv(BaseEnv[str, str]):
             if len(self._offers) > MAX_OFFERS:
                 self._offers.popitem()
         _, self._slots, self._cards = offers
+        if isinstance(self.action_space, CallText):
+            self.action_space.functions = (*self._cards, *self.more_functions)
 
     def _document_tokens(self, number: int) -> int:
         tokens = self._documents.get(number)
