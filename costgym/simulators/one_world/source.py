@@ -10,10 +10,9 @@ from costgym.simulators.errors import ConfigError
 from costgym.simulators.failures import FailureModel
 from costgym.simulators.marketplace.market import Marketplace
 from costgym.simulators.marketplace.sources import Candidates, MarketplaceSource
+from costgym.simulators.one_world.kinds import BOTH, KINDS, VISION
 from costgym.simulators.retrieval import Retrieval
 
-NO_TOOL, SEARCH, FACTS, VISION, BOTH = KINDS = ("none", "search", "facts", "vision", "both")
-"""Kinds of queries: no tool, one look-up, one to six facts from APIs, an image, and an API about what an image shows."""
 _Weight = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
 
 
@@ -50,7 +49,9 @@ class OneWorldSource(MarketplaceSource):
         kinds = {name: weight for name, weight in self.kinds.items() if weight}
         if not self.vision_tools and kinds.keys() & {VISION, BOTH}:
             raise ConfigError("source.vision_tools", "expected true, since there are queries about images; else leave them out")
-        return one_world_market(self, self._apis(), seed, failures)
+        apis = self._apis()
+        counts = {"train": apis.train, "test": apis.test}
+        return one_world_market(apis.market(seed, failures), counts, seed, kinds, self.vision_tools, self.success_score)
 
     def _apis(self) -> MarketplaceSource:
         """The marketplace of the APIs alone, which offers as many tools less as OpenCATP has."""

@@ -14,17 +14,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from costgym.simulators.decision.conversation import OPENER_SHARE, arithmetic, reword, tool_query
 from costgym.simulators.episode import Episode
 from costgym.simulators.errors import ConfigError
-from costgym.simulators.failures import FailureModel
 from costgym.simulators.grading import read_answer, states
 from costgym.simulators.marketplace.answers import GeneratedAnswers
 from costgym.simulators.marketplace.entities import Kind
 from costgym.simulators.marketplace.facts import Database
 from costgym.simulators.marketplace.market import Marketplace
-from costgym.simulators.marketplace.sources import MarketplaceSource
 from costgym.simulators.marketplace.tasks import NEEDS, SIZE_LEVELS, LazyTaskSet, Luck
 from costgym.simulators.marketplace.vocabulary import Capability
+from costgym.simulators.one_world.kinds import BOTH, FACTS, KINDS, NO_TOOL, SEARCH
 from costgym.simulators.one_world.pictures import Picture, Pictures, vision_tools
-from costgym.simulators.one_world.source import BOTH, FACTS, KINDS, NO_TOOL, SEARCH, OneWorldSource
 from costgym.simulators.opencatp.profile import v100
 from costgym.simulators.opencatp.scenes.language import KINDS as THINGS
 from costgym.simulators.opencatp.scenes.language import OBJECTS, TEXTURES, label, object_list
@@ -62,14 +60,24 @@ class PictureQuery(NamedTuple):
     picture: Picture
 
 
-def one_world_market(source: OneWorldSource, apis: MarketplaceSource, seed: int, failures: FailureModel) -> Marketplace:
-    """The one world's tools, tasks and answers; `apis` makes the part of them that are APIs."""
-    market = apis.market(seed, failures)
-    assert isinstance(market.tasks, LazyTaskSet) and isinstance(market.answers, GeneratedAnswers)
-    catalog = Catalog([*market.catalog, *vision_tools()], "one-world") if source.vision_tools else market.catalog
-    answers = OneWorldAnswers(market.answers, Pictures(seed))
-    writer = QueryWriter(market.tasks.writer, answers, source)
-    return Marketplace(catalog, LazyTaskSet(writer, {"train": apis.train, "test": apis.test}), answers)  # type: ignore[arg-type]
+def one_world_market(
+    apis: Marketplace, counts: Mapping[str, int], seed: int, kinds: Mapping[str, float], vision: bool, success_score: float
+) -> Marketplace:
+    """The one world's tools, tasks and answers.
+
+    Args:
+        apis: The marketplace of the APIs.
+        counts: Number of queries in each split.
+        seed: Of the world.
+        kinds: Weights of the kinds of queries.
+        vision: OpenCATP's tools are on offer.
+        success_score: Score from which an output of a vision tool answers a query.
+    """
+    assert isinstance(apis.tasks, LazyTaskSet) and isinstance(apis.answers, GeneratedAnswers)
+    catalog = Catalog([*apis.catalog, *vision_tools()], "one-world") if vision else apis.catalog
+    answers = OneWorldAnswers(apis.answers, Pictures(seed))
+    writer = QueryWriter(apis.tasks.writer, answers, kinds, vision, success_score)
+    return Marketplace(catalog, LazyTaskSet(writer, counts), answers)  # type: ignore[arg-type]
 
 
 class ShownDatabase(Database):
@@ -155,15 +163,17 @@ class OneWorldAnswers(GeneratedAnswers):
 class QueryWriter:
     """Writes the queries; those about APIs by the marketplace's own writer."""
 
-    def __init__(self, market: "TaskWriter", answers: OneWorldAnswers, source: OneWorldSource) -> None:
+    def __init__(
+        self, market: "TaskWriter", answers: OneWorldAnswers, kinds: Mapping[str, float], vision: bool, success_score: float
+    ) -> None:
         self.seed, self.answers, self.pictures = market.seed, answers, answers.pictures
         self.market, self.offers, self.candidates = market, market.offers, market.candidates
-        self._tools = TOOLS if source.vision_tools else ()
-        self._weights = [source.kinds.get(kind, 0.0) for kind in KINDS]
-        self._success = source.success_score
+        self._tools = TOOLS if vision else ()
+        self._weights = [kinds.get(kind, 0.0) for kind in KINDS]
+        self._success = success_score
         offered = [self.offers.capabilities[name] for name in self.offers.tools]
         self._subjects = [capability for capability in offered if subject_of(capability) is not None]
-        if source.kinds.get(BOTH) and not self._subjects:
+        if kinds.get(BOTH) and not self._subjects:
             raise ConfigError("source.tools", "no API takes what an image shows; ask for more tools, or leave `both` out")
 
     @property

@@ -9,7 +9,7 @@ import pytest
 import costgym
 from costgym.simulators.grading import read_answer
 from costgym.simulators.ledger import Budget
-from costgym.simulators.one_world.source import KINDS
+from costgym.simulators.one_world.kinds import KINDS
 from costgym.simulators.opencatp.plan_space import plan_space
 from costgym.simulators.opencatp.scoring.evaluation import Evaluator
 from costgym.simulators.opencatp.tools import IMAGE_TOOLS, READER_TOOLS, TOOLS
