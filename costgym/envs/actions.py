@@ -5,13 +5,17 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from costgym.envs.plan_actions import read_steps
+from costgym.simulators.calls import Prompt, Usage
+from costgym.simulators.errors import InvalidPlan
+from costgym.simulators.plan import PlanStep
 from costgym.simulators.status import Status
-from costgym.simulators.world import Usage
 
 FINISH, WAIT, THINK = "finish", "wait", "think"
 SEARCH = "search_tools"  # asks the retriever for more tools, in worlds that have one
 RESERVED = (FINISH, WAIT, THINK)
 MAX_TOKENS_REPORTED = 10_000_000
+MAX_PARTS, MAX_DIGEST = 4096, 64  # parts of a prompt that are reported, and characters of a part's digest
 MAX_CALLS = 16
 MAX_SECONDS = 86_400.0
 
@@ -37,6 +41,7 @@ class Action(NamedTuple):
     gave_up: bool = False  # whether a `finish` gives up
     seconds: float = 0.0  # length of a `wait`, simulated seconds; 0 waits until the next call ends
     usage: Usage | None = None  # the model's tokens, if the action reports them
+    steps: tuple[PlanStep, ...] = ()  # of a plan whose `calls` these are, their ids and what they depend on
 
 
 def count_tokens(text: str) -> int:
@@ -78,8 +83,11 @@ def spoken(text: str) -> str:
     return f"{document['name']} {shown}".strip()
 
 
-def read_action(text: Any) -> Action:
-    """Parse a text action. Text that cannot be read becomes a call with status MALFORMED and a `problem`."""
+def read_action(text: Any, plans: bool = False) -> Action:
+    """Parse a text action. Text that cannot be read becomes a call with status MALFORMED and a `problem`.
+
+    Only where there are `plans` is a document with the key "plan" one.
+    """
     if not isinstance(text, str):
         return _malformed(f"expected text, got {type(text).__name__}")
     if text.strip() == FINISH:
@@ -91,6 +99,12 @@ def read_action(text: Any) -> Action:
     if not isinstance(document, dict):
         return _malformed(f"expected a JSON object, got {type(document).__name__}")
     usage = read_usage(document.get("usage"))
+    if plans and "plan" in document:
+        try:
+            steps = read_steps(document["plan"])
+        except InvalidPlan as error:
+            return _malformed(str(error)[:240], usage)
+        return Action("plan", tuple(_read_call(item) for item in document["plan"]), usage=usage, steps=steps)
     calls = document.get("calls")
     if calls is not None:
         if not isinstance(calls, list) or not calls or len(calls) > MAX_CALLS:
@@ -171,8 +185,22 @@ def read_usage(value: Any) -> Usage | None:
         if type(number) is not int or not 0 <= number <= MAX_TOKENS_REPORTED:
             return None
     read, spoken, cached, stored, thought = counts
-    cached = min(cached, read)
-    return Usage(read, spoken, cached, _seconds(value.get("seconds")), min(stored, read - cached), min(thought, spoken))
+    cached, stored, thought = min(cached, read), min(stored, read - min(cached, read)), min(thought, spoken)
+    prompt = None if "prompt" not in value else _read_prompt(value["prompt"])
+    return Usage(read, spoken, cached, _seconds(value.get("seconds")), stored, thought, prompt)
+
+
+def _read_prompt(value: Any) -> Prompt | None:
+    """The parts of a prompt that an action reports; None where they cannot be read."""
+    if not isinstance(value, dict) or not isinstance(parts := value.get("parts"), list) or len(parts) > MAX_PARTS:
+        return None
+    same = value.get("same", 0)
+    fine = type(same) is int and 0 <= same <= MAX_PARTS and all(
+        type(part) is list and len(part) == 2 and type(part[0]) is str and len(part[0]) <= MAX_DIGEST
+        and type(part[1]) is int and 0 <= part[1] <= MAX_TOKENS_REPORTED
+        for part in parts
+    )  # fmt: skip
+    return Prompt(same, tuple([(digest, tokens) for digest, tokens in parts])) if fine else None
 
 
 _TOKEN_CLASSES = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "reasoning_tokens")

@@ -3,15 +3,19 @@
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from costgym.envs.actions import MAX_CALLS, SEARCH, Action, ToolCall, count_tokens, read_action, spoken
 from costgym.envs.base import BaseEnv, takes
+from costgym.envs.plan_actions import label_of, run_plan
 from costgym.envs.seats import TextSeat, cards_of, shorten, without_verdicts
-from costgym.envs.spaces import UnicodeText
+from costgym.envs.spaces import CallText, UnicodeText
 from costgym.envs.tool_world import ToolEnv, ToolSettings
+from costgym.simulators.calls import Prompt
 from costgym.simulators.errors import check_known
 from costgym.simulators.failures.silent import unsupported
+from costgym.simulators.ledger import TOKEN_CLASSES
 from costgym.simulators.marketplace.schema import check_arguments
 from costgym.simulators.retrieval import Retriever
 from costgym.simulators.scenario import Scenario
@@ -22,7 +26,9 @@ from costgym.simulators.world import Call, Candidate, Episode, Usage, World, Wor
 MAX_ACTION = 100_000  # characters
 MAX_NAME = 80  # characters of an unknown function's name that are repeated
 MAX_ESCAPE = 12  # characters that JSON makes of one
-DOCUMENTS = ("full", "short")
+DOCUMENTS, ORDERS = ("full", "short"), ("task", "stable")
+COMPACT = "compact"  # the action by which an agent's summary takes the place of the conversation
+_name = attrgetter("name")
 MAX_OFFERS = 1024  # tasks whose offer is kept
 FLOOR_CHARACTERS = 8  # of a token, at most
 
@@ -40,6 +46,11 @@ class TalkEnv(BaseEnv[str, str]):
 
     | key | type | meaning |
     | --- | --- | --- |
+    | `input_tokens` | int | Tokens of the prompt that this action paid for. |
+    | `cached_tokens` | int | Those among them that were read from the cache of prompts. |
+    | `cache_write_tokens` | int | Those among them that were written to it. |
+    | `output_tokens` | int | Tokens of the reply that this action paid for. |
+    | `reasoning_tokens` | int | Those among them that were thoughts. |
     | `results` | list | For each call of this action a dict of its `tool`, `status` label and `text`. |
     | `news` | list | What the world told in this step, in words: prices, bans, changed minds. |
     | `status` | int | How the last call of this action ended, as in `Status`; 0 is a success, or no call. |
@@ -47,8 +58,10 @@ class TalkEnv(BaseEnv[str, str]):
     """
 
     calls_by_name = True
+    plans = False  # whether a plan is an action
     more_functions: tuple[ToolCard, ...] = ()  # functions besides the tools on offer, `finish` and those that always are there
     _short: list[ToolCard] | None = None
+    _stable_order = False
     max_observation: int
 
     if TYPE_CHECKING:
@@ -67,7 +80,7 @@ class TalkEnv(BaseEnv[str, str]):
         """Set how long texts may be."""
         self.max_observation = max_observation
         self.observation_space = UnicodeText(20_000 + MAX_CALLS * MAX_ESCAPE * max_observation)
-        self.action_space = UnicodeText(MAX_ACTION)
+        self.action_space = CallText(MAX_ACTION) if self.worlds[-1] else UnicodeText(MAX_ACTION)
         self._forget()
 
     def _forget(self) -> None:
@@ -83,6 +96,9 @@ class TalkEnv(BaseEnv[str, str]):
         self._news: list[str] = []
         text = self.query
         self._context = count_tokens(text)  # the documentation is counted where an action brings no usage
+        # the conversation of an agent that reports no tokens, as parts of its prompts: how many were sent, and those to come
+        self._sent, self._parts = 0, [("functions", self._document_tokens(episode.number)), ("query", self._context)]
+        self._charged = Usage(0, 0)
         self._unread, self._unsaid = _fewest_tokens(text), 0
         return text, self._chat_info(episode)
 
@@ -91,10 +107,18 @@ class TalkEnv(BaseEnv[str, str]):
     @property
     def candidates(self) -> list[Tool]:
         """The task's candidate tools, in order."""
-        return [self.world.catalog[slot.number] for slot in self._playing().candidates]
+        tools = [self.world.catalog[slot.number] for slot in self._playing().candidates]
+        return sorted(tools, key=_name) if self._stable_order else tools
 
     def opening(self) -> dict[str, Any]:
-        return {"functions": self.documentation(), "prices": self.quotes()}
+        return {"functions": self.documentation(), "prices": self.quotes(), **self._token_prices()}
+
+    def _token_prices(self) -> dict[str, Any]:
+        """What a million tokens of each class cost, and the window of the model, where a cache of prompts is billed."""
+        if not self._cached or (prices := self.world.tokens) is None:
+            return {}
+        names = ("input", "cached", "cache_write", "output", "window")
+        return {"token_prices": {name: value for name in names if (value := getattr(prices, name)) is not None}}
 
     def documentation(self) -> list[dict[str, Any]]:
         """The candidates' function schemas, in the format of OpenAI's API."""
@@ -134,10 +158,14 @@ class TalkEnv(BaseEnv[str, str]):
         if offers is None or offers[0] is not offered:
             # made once a task, since a reset would else take a third longer
             cards = tuple(cards_of(catalog, [catalog[slot.number] for slot in offered]))
+            if self._stable_order:
+                cards = tuple(sorted(cards, key=_name))
             offers = self._offers[episode.number] = offered, {slot.name: slot.index for slot in offered}, cards
             if len(self._offers) > MAX_OFFERS:
                 self._offers.popitem()
         _, self._slots, self._cards = offers
+        if isinstance(self.action_space, CallText):
+            self.action_space.functions = (*self._cards, *self.more_functions)
 
     def _document_tokens(self, number: int) -> int:
         tokens = self._documents.get(number)
@@ -153,21 +181,57 @@ class TalkEnv(BaseEnv[str, str]):
         self._results, self._news, self._found = [], [], []
         over = episode.over
         if over:
+            self._charged = Usage(0, 0)
             return "", 0.0, True, False, self._chat_info(episode)
         self._steps += 1
-        parsed = read_action(action)
+        parsed = read_action(action, self.plans)
         usage = parsed.usage
+        spoken = count_tokens(action) if usage is None and isinstance(action, str) else 0
         if usage is None:
-            spoken = count_tokens(action) if isinstance(action, str) else 0
-            usage = Usage(self._document_tokens(episode.number) + self._context, spoken)
-            self._context += spoken
-        usage = self._at_least(usage, parsed)
-        episode.think(usage)
-        observation = "" if episode.over else self._act(episode, parsed)
-        self._context += count_tokens(observation)
+            usage = Usage(self._document_tokens(episode.number) + self._context, spoken, prompt=self._prompt())
+            self._converse("action", spoken)
+        window = None if self.world.tokens is None else self.world.tokens.window
+        if window is None or usage.input_tokens <= window:
+            episode.think(self._at_least(usage, parsed))
+            self._charged = episode.ledger.usages[-1]
+        else:
+            parsed, self._charged = _too_long(usage.input_tokens, window), Usage(0, 0)
+        if self.world_version > 0 and parsed.calls and parsed.calls[0].name == COMPACT and COMPACT not in self._slots:
+            observation = "" if episode.over else self._compact(episode, parsed.calls[0])
+        else:
+            observation = "" if episode.over else self._act(episode, parsed)
+        self._converse("observation", count_tokens(observation))
         self._unread += _fewest_tokens(observation)
         reward, over, truncated = self._outcome(episode)
         return observation, reward, over, truncated, self._chat_info(episode)
+
+    def _converse(self, kind: str, tokens: int) -> None:
+        """Add a text to the conversation."""
+        self._context += tokens
+        if self._cached:
+            self._parts.append((f"{kind} {self._steps}", tokens))
+
+    def _prompt(self) -> Prompt | None:
+        """The present conversation as the prompt of an agent that reports none; None where no prompt is cached."""
+        if not self._cached:
+            return None
+        prompt = Prompt(self._sent, tuple(self._parts))
+        self._sent, self._parts = self._sent + len(self._parts), []
+        return prompt
+
+    @property
+    def _cached(self) -> bool:
+        return self.world.tokens is not None and self.world.tokens.cache is not None
+
+    def _compact(self, episode: Episode, call: ToolCall) -> str:
+        """Let the agent's summary stand for the conversation so far."""
+        summary = call.arguments.get("summary")
+        if not isinstance(summary, str):
+            return episode.content(episode.submit(-1, None, Status.INVALID_ARGUMENTS, "compact: expected `summary`, a text"))
+        self._context = count_tokens(self.query)
+        self._sent, self._parts = min(self._sent, 2), []
+        self._converse("summary", count_tokens(summary))
+        return json.dumps({"context_tokens": self._document_tokens(episode.number) + self._context})
 
     def _at_least(self, usage: Usage, action: Action) -> Usage:
         """Raise the tokens that an agent reports to what it must have read and written, over the episode so far.
@@ -196,6 +260,8 @@ class TalkEnv(BaseEnv[str, str]):
                 episode.advance(action.seconds)
             self._news = self._read_news(episode)
             return json.dumps({"news": self._news} if self._news else {"waited_s": action.seconds})
+        if action.kind == "plan":
+            return self._run_plan(episode, action)
         submitted = [self._submit(episode, call) for call in action.calls if not episode.over]
         for running in submitted:
             if isinstance(running, Call):
@@ -211,6 +277,33 @@ class TalkEnv(BaseEnv[str, str]):
         if len(self._results) == 1 and not self._news:
             return self._results[0][2]
         answers = [{"name": tool, "content": text} for tool, _, text in self._results]
+        return json.dumps({"results": answers, "news": self._news} if self._news else {"results": answers})
+
+    def _run_plan(self, episode: Episode, action: Action) -> str:
+        """Run a plan, and say what each of its steps brought."""
+
+        def submit(index: int, arguments: Mapping[str, Any]) -> Call:
+            call = action.calls[index]
+            if call.name == SEARCH and call.status is None:
+                return refuse(index, "a search is no step of a plan")
+            started = self._submit(episode, call._replace(arguments=arguments))
+            assert isinstance(started, Call)
+            return started
+
+        def refuse(index: int, problem: str) -> Call:
+            slot = self._slots.get(action.calls[index].name, -1)
+            return episode.submit(slot, None, Status.INVALID_ARGUMENTS, problem[:240])
+
+        calls, events = run_plan(episode, action.steps, [call.arguments for call in action.calls], submit, refuse)
+        self._results = [
+            (requested.name[:MAX_NAME], label_of(call), "" if call is None else self._cut(episode.content(call)))
+            for call, requested in zip(calls, action.calls, strict=True)
+        ]
+        self._news = [self._cut(self._say(episode, event)) for event in events] + self._read_news(episode)
+        answers = [
+            {"id": step.tool, "name": tool, "content": text}
+            for step, (tool, _, text) in zip(action.steps, self._results, strict=True)
+        ]
         return json.dumps({"results": answers, "news": self._news} if self._news else {"results": answers})
 
     def _cut(self, text: str) -> str:
@@ -253,6 +346,7 @@ class TalkEnv(BaseEnv[str, str]):
 
     def _chat_info(self, episode: Episode) -> dict[str, Any]:
         info, results = self._info(), self._results
+        info |= {name: getattr(self._charged, name) for name in TOKEN_CLASSES}
         info["results"] = [{"tool": tool, "status": status.label, "text": text} for tool, status, text in results]
         info["news"] = list(self._news)
         info["status"] = int(results[-1][1]) if results else 0
@@ -267,7 +361,15 @@ class ChatSettings(ToolSettings):
     max_observation: int = 2048
     level: str | None = None
     documents: str = "full"
+    tool_order: str = "task"
     max_steps: int = 400
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChatSettingsV1(ChatSettings):
+    """Arguments of `MarketplaceChatEnvV1`: results of tools are long, so more of them is shown."""
+
+    max_observation: int = 100_000
 
 
 class MarketplaceChatEnv(TalkEnv, ToolEnv[str, str]):
@@ -346,6 +448,7 @@ class MarketplaceChatEnv(TalkEnv, ToolEnv[str, str]):
     | argument | meaning |
     | --- | --- |
     | `level` | The query's detail: `statement`, `category`, `tool`, `api` or `hybrid`; `None`: the task's own. |
+    | `tool_order` | Of the documented tools: `"task"`, the task's own; or `"stable"`, by name, so that tasks begin alike. |
     | `documents` | `"full"`; or `"short"`, for small contexts: first sentence, price, required arguments and their types. |
 
     ## Version history
@@ -357,7 +460,13 @@ class MarketplaceChatEnv(TalkEnv, ToolEnv[str, str]):
 
     @takes(ChatSettings)
     def __init__(self, settings: ChatSettings) -> None:
+        self._settle(settings)
+
+    def _settle(self, settings: ChatSettings) -> None:
+        """Check the arguments, and enter the first scenario."""
         check_known("form of the documents", settings.documents, DOCUMENTS)
+        check_known("order of the tools", settings.tool_order, ORDERS)
+        self._stable_order = settings.tool_order == "stable"
         self._configure(settings)
         self.level, self.documents = settings.level, settings.documents
         self._listen(settings.max_observation)
@@ -372,6 +481,8 @@ class MarketplaceChatEnv(TalkEnv, ToolEnv[str, str]):
             self._short = []
             # again for each episode, since prices are in them
             self._short = [self._card(candidate) for candidate in episode.candidates]
+            if self._stable_order:
+                self._short.sort(key=_name)
             self._documents[episode.number] = count_tokens(json.dumps(self.documentation()))
         return self._start_talk(episode)
 
@@ -391,16 +502,46 @@ class MarketplaceChatEnv(TalkEnv, ToolEnv[str, str]):
         figures, episode = super().figures(), self.episode
         if episode is None or not self.world.failures.silent:
             return figures
-        last = episode.log[-1] if episode.log else ("",)
-        wrong = False
-        if last[0] == "finish" and last[1] and not last[2]:
+        wrong, answer = False, self._said()
+        if answer:
             read = [self.query, *(self._cut(episode.content(call)) for call in episode.calls if call.finished_s >= 0)]
-            wrong = bool(unsupported(last[1], read, [need.fact for need in episode.needs]))
+            wrong = bool(unsupported(answer, read, [need.fact for need in episode.needs]))
         return {**figures, "unsupported_answer": wrong}
+
+    def _said(self) -> str:
+        """The answer that was given; empty without one."""
+        last = self.episode.log[-1] if self.episode is not None and self.episode.log else ("",)
+        return last[1] or "" if last[0] == "finish" and not last[2] else ""
 
 
 class MarketplaceChatEnvV1(MarketplaceChatEnv):
     """Call tools by JSON and read what they answer, as a language model does, in the world of version 1.
+
+    ## Action space
+
+    As in `MarketplaceChat-v0`, and two actions more.
+
+    | action | effect |
+    | --- | --- |
+    | `{"plan": [{"id": "a", "name": NAME, "arguments": {...}, "after": [...]}, ...]}` | Run 1 to 16 steps as a plan. |
+    | `{"name": "compact", "arguments": {"summary": "..."}}` | A summary takes the place of the conversation since the query. |
+
+    A step of a plan starts as soon as all steps that it depends on have ended, side by side with others: those that `after`
+    names, and those whose results its arguments take. An argument `"{a}"` takes the result of step a: the value under the
+    argument's name, or else the first that is no echo of the step's own arguments; `"{a.data.0.price}"` names it. A step stands
+    behind those that it depends on. One whose argument has no value is refused; the others go on, and what ran is billed.
+
+    Every message is billed, one that cannot be read like any other: where a scenario states no prices of tokens, they cost
+    what those of claude-sonnet-5 cost in November 2026. What of a prompt the vendor's cache serves is counted on the
+    simulated clock: an agent may report the parts of its prompts, `"usage": {..., "prompt": {"same": 12, "parts": [[DIGEST,
+    TOKENS], ...]}}`, where `same` counts the leading parts that are those of its prompt before; for one that reports nothing
+    the whole conversation is the prompt. `compact` shortens it, and breaks its prefix after the query. A request that does not
+    fit into the model's window is answered with the error `context_length_exceeded`; it does nothing and costs nothing.
+
+    ## Observation space
+
+    As in `MarketplaceChat-v0`; after a plan the results have the ids of its steps. The results of tools have 20 to 20,000
+    tokens, by what the tools do; the answer stands first. After `compact` it is JSON: `{"context_tokens": ...}`.
 
     ## Version history
 
@@ -409,6 +550,23 @@ class MarketplaceChatEnvV1(MarketplaceChatEnv):
     """
 
     worlds = (1,)
+    plans = True
+
+    @takes(ChatSettingsV1)
+    def __init__(self, settings: ChatSettingsV1) -> None:
+        self._settle(settings)
+
+    def figures(self) -> dict[str, Any]:
+        """In a query about an image, also the score of what is answered about it, as OpenCATP scores a plan's outputs."""
+        figures, scored = super().figures(), getattr(self.world.answers, "picture_score", None)
+        score = None if scored is None or self.episode is None else scored(self.episode, self._said())
+        return figures if score is None else {**figures, "score": score}
+
+
+def _too_long(tokens: int, window: int) -> Action:
+    """A request that does not fit into the model's window: as servers do, it is refused whole, and nothing is charged."""
+    problem = f"context_length_exceeded: the model's context holds {window:,} tokens, and this request has {tokens:,}"
+    return Action("call", (ToolCall("", status=Status.MALFORMED, problem=problem),))
 
 
 def _fewest_tokens(text: str) -> int:

@@ -411,7 +411,7 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
 
     def _cost(self, usage: Usage) -> Cost:
         tokens = self.world.tokens
-        price = 0.0 if tokens is None else float(tokens.price(*usage[:3]))
+        price = 0.0 if tokens is None else tokens.price(usage)
         return Cost(price, self.world.thinking_s(usage), usage.input_tokens + usage.output_tokens)
 
     def _observe(self, episode: Episode) -> Observation:

@@ -22,7 +22,7 @@ from costgym.simulators.tools import Catalog, Same, Tool, ToolCard
 if TYPE_CHECKING:
     from costgym.simulators.opencatp.scoring.evaluation import Evaluator
     from costgym.simulators.opencatp.tasks import OpenCATPTask
-    from costgym.simulators.pricing import TokenPricing
+    from costgym.simulators.prompt_cache import ModelPrices
 
 _LABELS_THAT_LOOK_OK = frozenset(status.label for status in LOOKS_OK)
 _VERDICTS = _LABELS_THAT_LOOK_OK - {Status.OK.label}
@@ -49,7 +49,7 @@ class TextSeat(Seat):
 
     query: str  #: what the user asks
     tools: tuple[ToolCard, ...]  #: what is on offer
-    token_pricing: "TokenPricing | None" = None  #: what the model's tokens cost; None where they are free
+    token_pricing: "ModelPrices | None" = None  #: what the model's tokens cost; None where they are free
     #: categories of the catalogue that more tools can be searched in; () where all tools are on offer
     categories: tuple[str, ...] = ()
     more: tuple[ToolCard, ...] = ()  #: functions besides the tools, which cost nothing, such as the next query of a session

@@ -45,6 +45,7 @@ BOUNDS: dict[str, Range] = {
     "stress.latency": Range(1e-3, 1_000),
     "budget": Range(1e-9, 1e12),
     "tokens": Range(0, 1e9, "currency per million tokens"),
+    "tokens.window": Range(1, 1e8, "tokens", True),
     "source.tools": Range(2, 100_000, "", True),
     "source.providers": Range(1, 100_000, "", True),
     "source.tasks": Range(1, 1_000_000, "", True),
@@ -82,6 +83,8 @@ BOUNDS: dict[str, Range] = {
     "profile.latency_s": _DAY,
     "profile.latency_spread": Range(0, 5),
     "profile.latency_quantiles": Range(0, 1e6),
+    "profile.result_tokens": Range(0, 20_000, "tokens"),
+    "profile.result_spread": Range(0, 5),
     "profile.cpu_cons_mb": _MB,
     "profile.gpu_cons_mb": _MB,
     "profile.cpu_inst_mb": _MB,
@@ -107,6 +110,11 @@ MAX_FACTOR = 1e9  # the price changes of a scenario may together multiply a pric
 def is_none(value: object) -> bool:
     """Fields that are younger than recorded scenarios are left out of documents, and of digests, where they say nothing."""
     return value is None
+
+
+def is_empty(value: object) -> bool:
+    """The same for lists."""
+    return value == ()
 
 
 def is_zero(value: object) -> bool:

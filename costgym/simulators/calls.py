@@ -1,4 +1,4 @@
-"""The data of calls: a candidate, a call, an event, and the tokens of a model."""
+"""The data of calls: a candidate, a call and an event."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from math import exp
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import Any
 
 from costgym.simulators.failures import state_chances
 from costgym.simulators.rules.calls import CONNECTION_REFUSED_S, QUANTILES
 from costgym.simulators.status import Status
 from costgym.simulators.tools import READ, Effect, ToolProfile
+from costgym.simulators.usage import Prompt, Segment, Usage
 
-__all__ = ["CONNECTION_REFUSED_S", "QUANTILES", "Call", "Candidate", "Usage", "WorldEvent", "latency_factors"]
+__all__ = [
+    "CONNECTION_REFUSED_S", "QUANTILES", "Call", "Candidate", "Prompt", "Segment", "Usage", "WorldEvent", "latency_factors",
+]  # fmt: skip
 
 NORMAL_QUANTILES = tuple(NormalDist().inv_cdf((i + 0.5) / QUANTILES) for i in range(QUANTILES))
 """Quantiles of the standard normal at the midpoints of `QUANTILES` equal steps, ascending."""
@@ -30,36 +33,6 @@ def latency_factors(spread: float, quantiles: tuple[float, ...] = ()) -> array[f
     places = [(i + 0.5) / QUANTILES * (len(quantiles) - 1) for i in range(QUANTILES)]
     steps = [(quantiles[int(place)], quantiles[int(place) + 1], place - int(place)) for place in places]
     return array("d", [low + (high - low) * share for low, high, share in steps])
-
-
-class Usage(NamedTuple):
-    """Tokens of one model call. Of the input tokens, some were read from a prompt cache (`cached_tokens`) and others written to
-    it (`cache_write_tokens`); of the output tokens, some were thoughts (`reasoning_tokens`).
-
-    `seconds` is how long a real model took, which counts where a world's thinking is measured; None where nobody measured.
-    """
-
-    input_tokens: int
-    output_tokens: int
-    cached_tokens: int = 0
-    seconds: float | None = None
-    cache_write_tokens: int = 0
-    reasoning_tokens: int = 0
-
-    def document(self) -> dict[str, int | float]:
-        """The fields as actions write them; the last two stand there only where they are not 0."""
-        written: dict[str, int | float] = {
-            "input_tokens": self.input_tokens,
-            "output_tokens": self.output_tokens,
-            "cached_tokens": self.cached_tokens,
-        }
-        if self.seconds is not None:
-            written["seconds"] = self.seconds
-        if self.cache_write_tokens:
-            written["cache_write_tokens"] = self.cache_write_tokens
-        if self.reasoning_tokens:
-            written["reasoning_tokens"] = self.reasoning_tokens
-        return written
 
 
 @dataclass(frozen=True, slots=True)

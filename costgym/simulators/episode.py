@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from costgym.simulators.calls import Call, Candidate, Usage, WorldEvent
+from costgym.simulators.calls import Call, Candidate, Prompt, Usage, WorldEvent
 from costgym.simulators.clock import Clock, now_of
 from costgym.simulators.contents import content
 from costgym.simulators.draws import CONTENT, Draws, stable_generator, stable_integer
@@ -16,6 +16,7 @@ from costgym.simulators.errors import ConfigError, EpisodeOver
 from costgym.simulators.failures import BurstTimes
 from costgym.simulators.grading import read_facts
 from costgym.simulators.ledger import RESOURCES, Budget, Enforcement, Ledger
+from costgym.simulators.prompt_cache import PrefixCache
 from costgym.simulators.redraw import redraw_outages, redraw_tool
 from costgym.simulators.rules import actions, calls, events, layout, writes
 from costgym.simulators.rules.failures import UNSEEN, wake
@@ -45,6 +46,7 @@ class Episode:
         rules: The world's scalars under the budget.
         tools: What was remembered of each candidate; None for one that was never called.
         flying: The calls that run, load or wait for their turn, in the order of submission.
+        prompts: The cache of prompts; None where nothing is cached.
         unread: Ended calls and visible events that no `wait` has returned yet.
         versions: How often each need has changed.
 
@@ -56,7 +58,7 @@ class Episode:
     __slots__ = (
         "_draws", "_next_end", "_reacting", "banned", "budget", "bursts", "calls", "candidates", "clock", "down", "enforcement",
         "exceeded", "factors", "flying", "gpu_used", "grade", "held", "known", "ledger", "log", "needs", "number", "over",
-        "reserved", "rules", "seed", "store", "task", "tools", "unread", "versions", "void", "waiting", "world",
+        "prompts", "reserved", "rules", "seed", "store", "task", "tools", "unread", "versions", "void", "waiting", "world",
     )
     # fmt: on
 
@@ -68,10 +70,12 @@ class Episode:
         self.rules = world.rules(budget, enforcement)
         self.clock = Clock()
         self.ledger = Ledger()
+        prices = world.tokens
+        self.prompts = None if prices is None or prices.cache is None else PrefixCache(prices)
         self.calls: list[Call] = []
         self.log: list[tuple[Any, ...]] = []
         self.needs = list(self.task.needs)
-        self.known = [False] * len(self.needs)
+        self.known: list[bool] = [need.given for need in self.needs]
         self.factors = [1.0] * size
         self.banned: set[int] = set()
         self.over = False
@@ -375,14 +379,22 @@ class Episode:
         self._alive()
         self.log.append(("think", usage))
         world = self.world
+        if self.prompts is not None and usage.prompt is not None:
+            usage = self._counted(self.prompts, usage, usage.prompt)
+        self.ledger.usages.append(usage)
         self._advance(world.thinking_s(usage))
         if self.over:
             return
-        price = 0.0
-        if world.tokens is not None:
-            price = float(world.tokens.price(usage.input_tokens, usage.output_tokens, usage.cached_tokens))
+        price = 0.0 if world.tokens is None else world.tokens.price(usage)
         self.ledger.charge(self.now_s, "think", price, usage.input_tokens + usage.output_tokens)
         calls.go_on(self, self.rules, self, 0)
+
+    def _counted(self, prompts: PrefixCache, usage: Usage, prompt: Prompt) -> Usage:
+        """A request with what of its prompt the cache serves now; tokens beyond those of the prompt's parts are new."""
+        counted = prompts.bill(prompt.parts, self.now_s, same=prompt.same)
+        cached = min(counted.cached_tokens, usage.input_tokens)
+        written = min(counted.cache_write_tokens, usage.input_tokens - cached)
+        return usage._replace(cached_tokens=cached, cache_write_tokens=written, prompt=None)
 
     def finish(self, answer: str | None = None, gave_up: bool = False) -> Grade:
         """End the episode with an answer.

@@ -10,8 +10,10 @@ from typing import Literal, NamedTuple
 
 from costgym.simulators.bounds import out_of_bounds
 from costgym.simulators.errors import ConfigError
+from costgym.simulators.usage import Usage
 
 RESOURCES = ("price", "seconds", "tokens", "calls")
+TOKEN_CLASSES = ("input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens")
 Enforcement = Literal["refuse", "terminate", "record"]
 
 
@@ -132,6 +134,7 @@ class Ledger:
     Attributes:
         price, tokens, calls: Totals of the charges.
         attempts: Number of calls asked for, refused ones included.
+        usages: Tokens of each request to a model, by class.
     """
 
     price: float = 0.0
@@ -139,6 +142,7 @@ class Ledger:
     calls: int = 0
     attempts: int = 0
     charges: list[Charge] = field(default_factory=list)
+    usages: list[Usage] = field(default_factory=list)
 
     def __iter__(self) -> Iterator[Charge]:
         return iter(self.charges)
@@ -148,6 +152,10 @@ class Ledger:
         self.tokens += tokens
         self.calls += calls
         self.charges.append(Charge(at_s, what, price, tokens, calls))
+
+    def tokens_by_class(self) -> dict[str, int]:
+        """Tokens of all requests by class; those read from a cache or written to it are among the input."""
+        return {name: sum([getattr(usage, name) for usage in self.usages]) for name in TOKEN_CLASSES}
 
     def exceeded(self, budget: Budget, seconds: float) -> str | None:
         """The first resource over its limit, or None."""

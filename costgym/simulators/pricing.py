@@ -1,7 +1,7 @@
-"""Price models of calls.
+"""Price models of calls: pay per use (function-as-a-service), by duration and memory.
 
-There are two price lists: pay per use (function-as-a-service, by duration and memory) and by token. Each takes floats or arrays
-of one shape, and returns the same. A flat fee per call is the `fee` of a tool's profile.
+It takes floats or arrays of one shape, and returns the same. A flat fee per call is the `fee` of a tool's profile; what a
+model's tokens cost stands in `prompt_cache`.
 """
 
 import math
@@ -139,58 +139,6 @@ class FaasPricing:
         if not 0.0 <= exec_time_ms < math.inf:
             raise _invalid("execution time", "ms, zero or more", exec_time_ms)
         return float(self.per_run + exec_time_ms * self.rate_per_ms(cpu_cons_mb, cpu_inst_mb, gpu_cons_mb, gpu_inst_mb))
-
-
-@dataclass(frozen=True, slots=True)
-class TokenPricing:
-    """The price of a language model's tokens.
-
-    >>> TokenPricing(2.5, 10.0, cached_per_million=1.25).price(1000, 100, cached_tokens=400)
-    0.003
-    """
-
-    input_per_million: float  #: USD per million prompt tokens
-    output_per_million: float  #: USD per million completion tokens
-    #: USD per million prompt tokens read from the cache; None for the price of other prompt tokens
-    cached_per_million: float | None = None
-
-    def __post_init__(self) -> None:
-        _check_price("TokenPricing.input_per_million", self.input_per_million)
-        _check_price("TokenPricing.output_per_million", self.output_per_million)
-        if self.cached_per_million is not None:
-            _check_price("TokenPricing.cached_per_million", self.cached_per_million)
-
-    @overload
-    def price(  # type: ignore[overload-overlap]
-        self, input_tokens: float, output_tokens: float, cached_tokens: float = 0
-    ) -> float: ...
-    @overload
-    def price(
-        self, input_tokens: float | ArrayLike, output_tokens: float | ArrayLike, cached_tokens: float | ArrayLike = 0
-    ) -> FloatArray: ...
-    def price(self, input_tokens: Any, output_tokens: Any, cached_tokens: Any = 0) -> float | FloatArray:
-        """Price of a model call, USD.
-
-        Args:
-            input_tokens: Prompt tokens, the cached ones among them.
-            output_tokens: Completion tokens.
-            cached_tokens: How many of the prompt tokens came from the cache.
-
-        Raises:
-            InvalidProfile: A count is negative or not a number, or more tokens are cached than were put in.
-        """
-        counts = (input_tokens, output_tokens, cached_tokens)
-        if any(isinstance(count, np.ndarray | list | tuple) for count in counts):
-            return _each(self.price, counts)
-        for name, count in zip(("input_tokens", "output_tokens", "cached_tokens"), counts, strict=True):
-            if not 0 <= count < math.inf:
-                raise _invalid(name, "zero or more", count)
-        fresh = input_tokens - cached_tokens
-        if fresh < 0:
-            raise _invalid("cached_tokens", "at most input_tokens", cached_tokens)
-        cached_rate = self.input_per_million if self.cached_per_million is None else self.cached_per_million
-        total = fresh * self.input_per_million + cached_tokens * cached_rate + output_tokens * self.output_per_million
-        return float(total / 1e6)
 
 
 def _each(price: Callable[..., float], args: Iterable[Any]) -> FloatArray:

@@ -8,14 +8,13 @@ charge extra for keeping it. The cache lives on the simulated clock, so a tool t
 import hashlib
 from collections.abc import Iterable
 from itertools import pairwise
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from costgym.simulators.bounds import Amount, Count, StrictModel
-from costgym.simulators.calls import Usage
+from costgym.simulators.usage import Segment, Usage
 
-Segment = tuple[str, int]  # digest of a part of a prompt, and its tokens
 MILLION = 1e6
 
 
@@ -47,6 +46,7 @@ class ModelPrices(StrictModel):
             writing is free, so that these tokens cost what other prompt tokens do.
         cache: the rules of the cache.
         above: prices of long prompts, by ascending length.
+        window: tokens that a request's prompt may have at most; None where that is not known.
         batch, flex, priority: factors on all token prices in these modes.
         per_request: USD for each request; `search_per_query`: USD for each search of the vendor's own.
 
@@ -62,6 +62,7 @@ class ModelPrices(StrictModel):
     cache_write_1h: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     cache: CacheRules | None = None
     above: tuple[LongPrices, ...] = ()
+    window: Annotated[int, Field(gt=0)] | None = None
     batch: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     flex: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     priority: float | None = Field(default=None, gt=0, allow_inf_nan=False)
@@ -130,17 +131,19 @@ class PrefixCache:
     def __init__(self, prices: ModelPrices) -> None:
         self.prices = prices
         self._used_s: dict[bytes, float] = {}  # when the prefix with this digest was last used
+        self._last: list[tuple[bytes, int]] = []  # digest and length of each beginning of the last prompt
 
-    def bill(self, segments: Iterable[Segment], at_s: float, output_tokens: int = 0) -> Usage:
+    def bill(self, segments: Iterable[Segment], at_s: float, output_tokens: int = 0, same: int = 0) -> Usage:
         """Count one request's tokens by class, and keep its prompt.
 
         Args:
             segments: the prompt's parts in the vendor's order, each with a digest and its tokens.
             at_s: simulated time of the request, seconds; it must not run back.
             output_tokens: tokens of the reply.
+            same: leading parts of the prompt before that stand in front of these; as many as that had at most.
         """
         rules = self.prices.rules
-        prefixes = _prefixes(segments)
+        self._last = prefixes = _prefixes(segments, self._last[:same])
         total = prefixes[-1][1] if prefixes else 0
         if rules is None:
             return Usage(total, output_tokens)
@@ -158,11 +161,30 @@ class PrefixCache:
         return Usage(total, output_tokens, read, cache_write_tokens=written)
 
 
-def _prefixes(segments: Iterable[Segment]) -> list[tuple[bytes, int]]:
-    """The digest and the length in tokens of each beginning of a prompt."""
-    digest, length, prefixes = b"", 0, []
+def _prefixes(segments: Iterable[Segment], first: list[tuple[bytes, int]]) -> list[tuple[bytes, int]]:
+    """The digest and the length in tokens of each beginning of a prompt, of which the `first` are known."""
+    prefixes = list(first)
+    digest, length = prefixes[-1] if prefixes else (b"", 0)
     for name, tokens in segments:
         digest = hashlib.blake2b(digest + name.encode(), digest_size=16).digest()
         length += tokens
         prefixes.append((digest, length))
     return prefixes
+
+
+PER_DOLLAR = {"USD": 1.0, "credits": 100.0}  # units of a currency that are a US dollar
+USUAL = ModelPrices(input=2, output=10, cached=0.2, cache_write=2.5, cache=CacheRules(), window=200_000)
+"""What a model's tokens cost, USD per million, where a scenario of version 1 of the world does not say: the prices of
+claude-sonnet-5 of 27 November 2026."""
+
+
+def in_currency(prices: ModelPrices, per_dollar: float) -> ModelPrices:
+    """Prices in a currency of which so many units are a dollar."""
+    above = tuple(tier.model_copy(update=_scaled(tier, per_dollar)) for tier in prices.above)
+    return prices.model_copy(update={**_scaled(prices, per_dollar), "above": above})
+
+
+def _scaled(prices: ModelPrices | LongPrices, factor: float) -> dict[str, float]:
+    """What a list states of these prices, in another currency."""
+    names = ("input", "output", "cached", "cache_write", "cache_write_1h", "per_request", "search_per_query")
+    return {name: value * factor for name in names if (value := getattr(prices, name, None)) is not None}

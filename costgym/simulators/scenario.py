@@ -5,15 +5,25 @@ Two scenarios with the same `digest` are the same world in every process.
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, PrivateAttr, ValidationError, field_validator
+from pydantic import Field, PrivateAttr, ValidationError, field_validator, model_validator
 
 from costgym.simulators import user_code
-from costgym.simulators.bounds import BOUNDS, MAX_FACTOR, StrictModel, first_problem, is_none, out_of_bounds, unreadable, within
+from costgym.simulators.bounds import (
+    BOUNDS,
+    MAX_FACTOR,
+    StrictModel,
+    first_problem,
+    is_empty,
+    is_none,
+    out_of_bounds,
+    unreadable,
+    within,
+)
 from costgym.simulators.digests import SCHEMA, canonical, digest_of, recorded_text
 from costgym.simulators.draws import stable_integer
 from costgym.simulators.errors import ConfigError, DataError, check_known
@@ -36,9 +46,13 @@ from costgym.simulators.marketplace.sources import (
 )
 from costgym.simulators.marketplace.stress import Stress
 from costgym.simulators.marketplace.writing_market import WritingSource
-from costgym.simulators.pricing import FaasPricing, TokenPricing
+from costgym.simulators.one_world.source import OneWorldSource
+from costgym.simulators.pricing import FaasPricing
+from costgym.simulators.prompt_cache import PER_DOLLAR, USUAL, CacheRules, LongPrices, ModelPrices, in_currency
+from costgym.simulators.result_sizes import SizedAnswers
 from costgym.simulators.retrieval import Retrieval, RetrievedTasks, Retriever
-from costgym.simulators.tasks import Judge, Task
+from costgym.simulators.tasks import Answers, Judge, Task
+from costgym.simulators.tools import Tool
 from costgym.simulators.world import Candidate, Enforcement, World, WorldEvent
 
 UNSEEN = "unseen"  # the split whose tools no other split has
@@ -52,11 +66,32 @@ _PRESET_FOLDER = Path(__file__).parent / "presets"
 
 
 class TokenPrices(StrictModel):
-    """Prices of a model's tokens, in the scenario's currency per million tokens."""
+    """Prices of a model's tokens, in the scenario's currency per million tokens; the fields are those of `ModelPrices`.
+
+    With rules of a `cache` the world counts what of each prompt is read from it; without them what is reported counts.
+    """
 
     input: float = within("tokens")
     output: float = within("tokens")
     cached: Annotated[float, within("tokens")] | None = None
+    cache_write: Annotated[float, within("tokens")] | None = Field(default=None, exclude_if=is_none)
+    cache: CacheRules | None = Field(default=None, exclude_if=is_none)
+    above: tuple[LongPrices, ...] = Field(default=(), max_length=16, exclude_if=is_empty)
+    window: Annotated[int, within("tokens.window")] | None = Field(default=None, exclude_if=is_none)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        self.prices()
+        return self
+
+    def prices(self) -> ModelPrices:
+        """The price list."""
+        return ModelPrices(**{name: getattr(self, name) for name in type(self).model_fields})
+
+    @classmethod
+    def of(cls, prices: ModelPrices) -> "TokenPrices":
+        """The part of a price list that a world charges by."""
+        return cls(**{name: getattr(prices, name) for name in cls.model_fields})
 
 
 class Event(StrictModel):
@@ -115,6 +150,7 @@ class Scenario(StrictModel):
         | ToolDeerSource
         | CustomSource
         | WritingSource
+        | OneWorldSource
         | ForgedSource
         | WorldsSource
     ) = Field(default_factory=MarketplaceSource, discriminator="kind")
@@ -218,6 +254,15 @@ class Scenario(StrictModel):
             raise ConfigError("split", f"{UNSEEN!r} needs generated tools, and the scenario {self.name} reads its own")
         return self.model_copy(update={"seed": stable_integer(self.seed, UNSEEN) >> 2})
 
+    def token_prices(self) -> ModelPrices | None:
+        """What a model's tokens cost; by default nothing, and in version 1 of the world what a present model's do."""
+        if self.tokens is not None:
+            return self.tokens.prices()
+        per_dollar = PER_DOLLAR.get(self.currency)
+        if per_dollar is None or not self.world:
+            return None
+        return in_currency(USUAL, per_dollar)
+
     def limits(self) -> Budget:
         """The default budget."""
         return Budget.from_mapping(self.budget)
@@ -280,7 +325,12 @@ def _build(document: str) -> World:
         market_of_its_own = MarketplaceSource(world=source.world, tools=60, providers=12, categories=4, train=4, test=4)
         rules = scenario.model_copy(update={"source": market_of_its_own, "events": ()})
         return recorded_world(rules.build(), scenario.seed, source.data or "")
-    return world_of(scenario, market_of(scenario))
+    world = world_of(scenario, market_of(scenario))
+    if isinstance(source, OneWorldSource):
+        from costgym.simulators.one_world.world import with_vision_prices
+
+        return with_vision_prices(world, scenario.currency)
+    return world
 
 
 def market_of(scenario: Scenario) -> Marketplace:
@@ -297,7 +347,7 @@ def market_of(scenario: Scenario) -> Marketplace:
 def world_of(scenario: Scenario, market: Marketplace) -> World:
     """The world of given tools, tasks and answers under a scenario's rules, prices, failures and events, without its stress."""
     pricing = {"flat": None, "faas": FaasPricing.opencatp(), "faas-aws": FaasPricing.aws()}[scenario.pricing]
-    prices, retrieval = scenario.tokens, getattr(scenario.source, "candidates", None)
+    retrieval = getattr(scenario.source, "candidates", None)
     bursts = scenario.failures.bursts
     for name in () if bursts is None else bursts.tools or ():
         market.catalog.number(name)  # raises where there is no such tool
@@ -307,28 +357,33 @@ def world_of(scenario: Scenario, market: Marketplace) -> World:
         catalog=market.catalog,
         tasks=market.tasks if retriever is None else RetrievedTasks(market.tasks, retriever),
         retriever=retriever,
-        answers=market.answers,
+        answers=_answers(scenario, market),
         version=scenario.world,
         processes=processes,
         faas=pricing,
-        tokens=None if prices is None else TokenPricing(prices.input, prices.output, prices.cached),
+        tokens=scenario.token_prices(),
         measured_thinking=scenario.thinking == "measured",
-        events=Timetable(scenario.seed, scenario.events, {tool.name: tool.category for tool in market.catalog})
-        if scenario.events
-        else None,
+        events=Timetable(scenario.seed, scenario.events, market.catalog) if scenario.events else None,
         **{name: getattr(scenario, name) for name in SHARED_FIELDS},
     )
 
 
-class Timetable:
-    """Schedules a scenario's events for a task. Which tools an event concerns depends on their names alone."""
+def _answers(scenario: Scenario, market: Marketplace) -> Answers:
+    """The answers of a scenario's tools; in version 1 of the world they are as long as in life."""
+    if not scenario.world:
+        return market.answers
+    return SizedAnswers(market.answers, scenario.seed, isinstance(scenario.source, MarketplaceSource | WritingSource))
 
-    def __init__(self, seed: int, events: Sequence[Event], categories: dict[str, str]) -> None:
-        known = categories.keys()
+
+class Timetable:
+    """Schedules a scenario's events for a task. Which tools an event concerns depends on their keys alone."""
+
+    def __init__(self, seed: int, events: Sequence[Event], tools: Iterable[Tool]) -> None:
+        self._tools = {tool.name: tool for tool in tools}
         for event in events:
             for name in event.tools or ():
-                check_known("tool", name, known)
-        self._seed, self._events, self._categories = seed, events, categories
+                check_known("tool", name, self._tools)
+        self._seed, self._events = seed, events
 
     def __call__(self, task: Task, slots: Sequence[Candidate]) -> list[WorldEvent]:
         notices = []
@@ -346,9 +401,9 @@ class Timetable:
     def _hits(self, number: int, event: Event, name: str) -> bool:
         if event.tools is not None and name not in event.tools:
             return False
-        if event.category is not None and self._categories[name] != event.category:
+        if event.category is not None and self._tools[name].category != event.category:
             return False
-        return event.share >= 1.0 or stable_integer(self._seed, "event", number, name) / 2**64 < event.share
+        return event.share >= 1.0 or stable_integer(self._seed, "event", number, self._tools[name].key) / 2**64 < event.share
 
 
 def scenario_names() -> list[str]:

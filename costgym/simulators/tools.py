@@ -22,6 +22,8 @@ class ToolProfile:
         fee: Flat price of an executed call, in the scenario's currency (flat pricing).
         latency_s: Median duration of a call by size level of its input, seconds; one value serves all levels.
         latency_spread: Standard deviation of the logarithm of the duration; 0 for a constant duration.
+        result_tokens, result_spread: Median length of its results, tokens, and the standard deviation of its logarithm; 0: as
+            the answers come, or in generated worlds of version 1 a length by capability.
         latency_quantiles: Durations over the median in place of the lognormal: quantiles at equal steps from the shortest to
             the longest (three numbers: minimum, median, maximum), linear between two of them.
         cpu_cons_mb, gpu_cons_mb: Memory held as long as the tool is loaded, MB.
@@ -61,6 +63,8 @@ class ToolProfile:
     slip: float | None = None
     persistence: float | None = None
     latency_quantiles: tuple[float, ...] = ()
+    result_tokens: float = 0.0
+    result_spread: float = 0.0
 
     def __post_init__(self) -> None:
         for spec in fields(self):
@@ -137,11 +141,18 @@ class Tool(ToolText):
         profile: What a call costs and how it may fail.
         capability: What it can do; tools of one capability can replace each other.
         effect: What its calls do to the world; None for a tool that reads.
+        origin: Its name in version 0 of the world, where version 1 shows another.
     """
 
     profile: ToolProfile = field(default_factory=ToolProfile)
     capability: str = ""
     effect: Effect | None = None
+    origin: str = field(default="", repr=False)
+
+    @property
+    def key(self) -> str:
+        """The name from which everything of a tool is drawn, the same in all versions of the world."""
+        return self.origin or self.name
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ from costgym.simulators.calls import Candidate, Usage, WorldEvent, latency_facto
 from costgym.simulators.draws import DrawSource
 from costgym.simulators.failures import FailureModel, cumulative_kinds
 from costgym.simulators.ledger import Budget, Enforcement
-from costgym.simulators.pricing import FaasPricing, TokenPricing
+from costgym.simulators.pricing import FaasPricing
+from costgym.simulators.prompt_cache import ModelPrices
 from costgym.simulators.retrieval import Retriever
 from costgym.simulators.rules.limits import Rules, make_rules
 from costgym.simulators.status import Status
@@ -34,7 +35,7 @@ class WorldData:
     judge: Judge = field(default_factory=Judge)
     faas: FaasPricing | None = None  #: pay-per-use pricing; None for flat fees
     #: prices of the model's tokens; None where they are free (they are counted all the same)
-    tokens: TokenPricing | None = None
+    tokens: ModelPrices | None = None
     bill_failures: bool = True  #: executed calls that failed cost their price too
     bill_cold_start: bool = False  #: pay-per-use pricing bills the cold start
     gateway_s: float = 0.05  #: time that a refusal takes, seconds
@@ -125,6 +126,11 @@ class WorldData:
             slip=self.failures.slip if profile.slip is None else profile.slip,
             persistence=self.failures.persistence if profile.persistence is None else profile.persistence,
         )
+
+    @property
+    def bills_time(self) -> bool:
+        """Whether calls of some tool are billed by their duration."""
+        return self.faas is not None
 
     @cached_property
     def writes(self) -> bool:

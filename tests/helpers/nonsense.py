@@ -15,7 +15,7 @@ from costgym.agents.models.call_forms import read_calls
 from costgym.agents.models.replies import read_reply
 from costgym.agents.registry import make_agent
 from costgym.agents.seat import begin
-from costgym.simulators.pricing import TokenPricing
+from costgym.simulators.prompt_cache import ModelPrices
 from costgym.simulators.status import Status
 from tests.helpers.playing import chat
 from tests.helpers.worlds import small_world, tool
@@ -183,7 +183,7 @@ class Table:
         world = small_world(
             tool("map", fee=2.0), tool("forecast", need=1, fee=3.0), tool("hotel", need=1, fee=1.0),
             tool("slow", latency_s=5.0),
-            after={1: (0,)}, tokens=TokenPricing(INPUT, OUTPUT),
+            after={1: (0,)}, tokens=ModelPrices(input=INPUT, output=OUTPUT),
         )  # fmt: skip
         self.env = chat(world, budget={"price": BUDGET})
         self.model = Nonsense(seed)
@@ -210,7 +210,7 @@ class Table:
         episode = self.env.episode
         assert episode is not None and episode.grade is not None, name
         ledger, replies = episode.ledger, self.model.replies
-        used = [(said.usage.input_tokens, said.usage.output_tokens) for said in replies]
+        used = [(reply.usage.input_tokens, reply.usage.output_tokens) for reply in replies]
         charged = [charge for charge in ledger if charge.what == "think" and charge.tokens]
         assert [charge.tokens for charge in charged] == [sum(tokens) for tokens in used if sum(tokens)], name
         executed = [call for call in episode.calls if call.status.executed]
@@ -219,7 +219,7 @@ class Table:
         assert fees == sum(call.quote for call in executed), name
         thinking = sum(charge.price for charge in ledger if charge.what == "think")
         assert abs(ledger.price - fees - thinking) < 1e-6 * max(1.0, ledger.price), name
-        cached = sum(said.usage.cached_tokens for said in replies)
+        cached = sum(reply.usage.cached_tokens for reply in replies)
         if not cached:
             assert abs(thinking - sum(i * INPUT + o * OUTPUT for i, o in used) / 1e6) < 1e-9 * max(1.0, thinking), name
         if "btp" in name:

@@ -8,7 +8,7 @@ import pytest
 from costgym.simulators.calls import Usage, WorldEvent
 from costgym.simulators.errors import EpisodeOver
 from costgym.simulators.ledger import Budget
-from costgym.simulators.pricing import TokenPricing
+from costgym.simulators.prompt_cache import ModelPrices
 from costgym.simulators.status import Status
 from costgym.simulators.tasks import Judge
 from costgym.simulators.world import World
@@ -59,12 +59,12 @@ def test_a_change_of_mind_makes_the_old_answer_stale():
 
 
 def test_thinking_takes_time_and_charges_tokens_and_their_price():
-    episode = play(tool("a"), ttft_s=0.5, tokens_per_s=50.0, tokens=TokenPricing(1.0, 2.0))
+    episode = play(tool("a"), ttft_s=0.5, tokens_per_s=50.0, tokens=ModelPrices(input=1.0, output=2.0))
     episode.think(Usage(1000, 100))
     assert episode.now_s == 2.5
     charge = next(iter(episode.ledger))
     assert (charge.what, charge.tokens, charge.calls) == ("think", 1100, 0)
-    assert charge.price == pytest.approx(float(TokenPricing(1.0, 2.0).price(1000, 100, 0)))
+    assert charge.price == pytest.approx((1000 * 1.0 + 100 * 2.0) / 1e6)
     assert charge.price > 0
 
 

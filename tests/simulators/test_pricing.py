@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costgym.simulators.errors import ConfigError, InvalidProfile
-from costgym.simulators.pricing import FaasPricing, TokenPricing
+from costgym.simulators.pricing import FaasPricing
 
 MEMORY = st.floats(0.0, 20_000.0)
 INSTANT = st.floats(-100.0, 20_000.0)
@@ -72,20 +72,6 @@ def test_instant_memory_may_be_negative_but_must_be_a_number(bad: float) -> None
         pricing.price(10.0, 100.0, bad)
     with pytest.raises(InvalidProfile, match="instant memory"):
         pricing.price(np.array([10.0]), 100.0, np.array([bad]))
-
-
-def test_tokens_from_the_cache_are_cheaper() -> None:
-    pricing = TokenPricing(input_per_million=2.0, output_per_million=10.0, cached_per_million=0.5)
-    assert pricing.price(1_000_000, 0) == 2.0
-    assert pricing.price(1_000_000, 100_000, cached_tokens=1_000_000) == 1.5
-    assert pricing.price(np.array([1_000_000, 0]), np.array([0, 0])).tolist() == [2.0, 0.0]
-
-
-def test_more_tokens_cached_than_put_in_is_a_mistake() -> None:
-    with pytest.raises(InvalidProfile, match="at most input_tokens"):
-        TokenPricing(1.0, 1.0).price(10, 0, cached_tokens=11)
-    with pytest.raises(InvalidProfile, match="output_tokens"):
-        TokenPricing(1.0, 1.0).price(10, -1)
 
 
 @pytest.mark.parametrize("bad", [-1.0, math.nan, math.inf])

@@ -10,7 +10,8 @@ from costgym.simulators.calls import Usage, WorldEvent
 from costgym.simulators.episode import Episode
 from costgym.simulators.failures import Bursts, FailureModel
 from costgym.simulators.ledger import Budget
-from costgym.simulators.pricing import FaasPricing, TokenPricing
+from costgym.simulators.pricing import FaasPricing
+from costgym.simulators.prompt_cache import ModelPrices
 from costgym.simulators.status import Status
 from costgym.simulators.world import World
 from tests.helpers.worlds import small_world, state, tool
@@ -40,7 +41,7 @@ def busy_world(faas: bool, gpu: bool) -> World:
         copies=3,
         failures=STORMY,
         faas=FaasPricing.opencatp() if faas else None,
-        tokens=TokenPricing(1.0, 2.0),
+        tokens=ModelPrices(input=1.0, output=2.0),
         gpu_capacity_mb=1000.0 if gpu else None,
     )
 

@@ -19,6 +19,7 @@ from costgym.agents.btp.usefulness import RuleBased, Usefulness
 from costgym.agents.llm.session import LlmSession, Refusal, ToolAccess
 from costgym.agents.llm.types import CallResult
 from costgym.agents.models.base import Function, FunctionCall
+from costgym.simulators.calls import Usage
 from costgym.simulators.status import Status
 
 HISTORY_TOKENS, REPLY_TOKENS = 600, 80
@@ -70,7 +71,7 @@ class Btp(ToolAccess):
         if pricing is None:
             return 0.0
         read_tokens = session.request.tokens + sum(function.tokens for function in session.candidates)
-        return float(pricing.price(read_tokens + HISTORY_TOKENS, REPLY_TOKENS))
+        return pricing.price(Usage(read_tokens + HISTORY_TOKENS, REPLY_TOKENS))
 
     def _remaining(self) -> float:
         """Return what calls and the replies that make them may still cost, with the final reply set aside."""

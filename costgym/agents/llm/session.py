@@ -27,6 +27,7 @@ from costgym.agents.models.base import (
     FunctionCall,
     LanguageModel,
     Message,
+    PromptWriter,
     Reply,
     to_json,
 )
@@ -134,6 +135,9 @@ class LlmSession:
         self.executed: list[CallResult] = []
         self._shown: list[tuple[Message, Message]] = []  # the reply with each executed call, and the call's result
         self._owed: Usage | None = None
+        prices = seat.token_pricing
+        served = model.name.startswith("openai:")  # by a server, which counts what it reads from its cache
+        self._prompts = None if prices is None or prices.cache is None or served else PromptWriter(prices.cache.order)
         self._told: list[str] = []  # in the system message, beside the instructions
         self._system = _PLAIN
         self.request = Message(USER, query)
@@ -161,9 +165,12 @@ class LlmSession:
         yield from self.pay()
         if functions is None:
             functions = self.offered() if purpose in (ACT, PLAN) else ()
-        answer = self.model.complete([self._instructions(purpose), *history], functions, purpose)
+        messages = [self._instructions(purpose), *history]
+        answer = self.model.complete(messages, functions, purpose)
         self.queries += 1
         self._owed = answer.usage
+        if self._prompts is not None:
+            self._owed = answer.usage._replace(prompt=self._prompts.write(messages, functions))
         answer.count_in(self.replies)
         return answer
 

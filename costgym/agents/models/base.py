@@ -3,6 +3,7 @@
 Token counts are worked out once per message and per function, so that a context is priced by adding numbers up.
 """
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple, Protocol
 
 from costgym.envs.actions import count_tokens
-from costgym.simulators.calls import Usage
+from costgym.simulators.calls import Prompt, Usage
 from costgym.simulators.tools import ToolText
 
 SYSTEM, USER, ASSISTANT, TOOL = "system", "user", "assistant", "tool"
@@ -79,6 +80,15 @@ class Message:
     call_id: str = ""  #: id of the call that it answers, for a tool message
     extra: Mapping[str, Any] | None = None  #: fields that a provider added, such as its reasoning; they go back to it unchanged
     tokens: int = field(default=-1, repr=False)  #: tokens of content and calls together
+    _digest: str = field(default="", init=False, repr=False)
+
+    @property
+    def digest(self) -> str:
+        """The digest of all that a model reads of it."""
+        if not self._digest:
+            calls = [(call.name, call.arguments, call.id) for call in self.calls]
+            self._digest = _digest_of([self.role, self.content, calls, self.name, self.call_id])
+        return self._digest
 
     def __post_init__(self) -> None:
         if self.tokens < 0:
@@ -102,6 +112,14 @@ class Function:
     description: str
     parameters: Mapping[str, Any]  #: JSON schema of the arguments
     tokens: int = field(default=-1, repr=False)  #: tokens of the whole document
+    _digest: str = field(default="", init=False, repr=False)
+
+    @property
+    def digest(self) -> str:
+        """The digest of the whole document."""
+        if not self._digest:
+            object.__setattr__(self, "_digest", _digest_of(self.document()))
+        return self._digest
 
     def __post_init__(self) -> None:
         if self.tokens < 0:
@@ -179,6 +197,34 @@ class LanguageModel(Protocol):
             InfrastructureError: The model's back-end is down for good.
         """
         ...
+
+
+def _digest_of(value: Any) -> str:
+    return hashlib.blake2b(_text(value).encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
+
+
+class PromptWriter:
+    """Writes the prompts of an episode as parts, each prompt against the one before; `order` is that of `CacheRules`."""
+
+    def __init__(self, order: str) -> None:
+        self._order, self._last = order, list[str]()
+
+    def forget(self) -> None:
+        """Write the next prompt whole, since the world was not told of the one before."""
+        self._last = []
+
+    def write(self, messages: Sequence[Message], functions: Sequence[Function]) -> Prompt:
+        """The prompt of a request, which has to be the next one that is paid for."""
+        system = 1 if messages and messages[0].role == SYSTEM else 0
+        parts: list[Message | Function] = [*functions, *messages]
+        if self._order == "system":
+            parts = [*messages[:system], *functions, *messages[system:]]
+        digests = [part.digest for part in parts]
+        same = next((i for i, pair in enumerate(zip(self._last, digests, strict=False)) if pair[0] != pair[1]), None)
+        if same is None:
+            same = min(len(self._last), len(digests))
+        self._last = digests
+        return Prompt(same, tuple([(digest, part.tokens) for digest, part in zip(digests[same:], parts[same:], strict=True)]))
 
 
 _tokens: Callable[[Any], int] = attrgetter("tokens")

@@ -120,7 +120,7 @@ def _read(text: str, path: Path) -> Reply:
             FunctionCall(str(name), arguments, str(number), *more) for name, arguments, number, *more in document["calls"]
         )
         usage = document["usage"]
-        counts = {name: int(value) for name, value in usage.items() if name != "seconds"}
+        counts: dict[str, Any] = {name: int(value) for name, value in usage.items() if name != "seconds"}
         message = Message(ASSISTANT, str(document["content"]), calls, extra=document.get("extra"))
         about = str(document.get("outcome", "")), str(document.get("form", ""))
         notes = tuple(str(note) for note in document.get("notes", ()))

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from costgym.simulators.errors import ConfigError, DataError, check_known
 from costgym.simulators.files import read_yaml, yaml_text
-from costgym.simulators.prompt_cache import ModelPrices
+from costgym.simulators.prompt_cache import PER_DOLLAR, ModelPrices, in_currency
 from costgym.simulators.scenario import Scenario, TokenPrices
 
 DEFAULT_TABLE = Path(__file__).parent / "prices.yaml"
@@ -27,22 +27,24 @@ class PriceTable(BaseModel):
     date: datetime.date  # day on which the prices were looked up
     models: dict[str, ModelPrices]  # USD per million tokens, by the model's name
     # worth of one US dollar in each currency of a scenario
-    per_dollar: dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = {"USD": 1.0, "credits": 100.0}
+    per_dollar: dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = PER_DOLLAR
 
-    def in_currency(self, model: str, currency: str) -> TokenPrices:
-        """A model's prices in a scenario's currency; raises ConfigError where the table has no rate for it, or UnknownName."""
+    def in_currency(self, model: str, currency: str, world: int = 0) -> TokenPrices:
+        """A model's prices in a scenario's currency, in a version of the world: version 0 knows no prices but those of input,
+        output and cached input. Raises ConfigError where the table has no rate for the currency, or UnknownName."""
         check_known("model in the price table", model, self.models)
         dollars = self.models[model]
         if currency not in self.per_dollar:
             known = ", ".join(self.per_dollar)
             raise ConfigError("price table", f"per_dollar: expected an entry for the currency {currency!r}; it has {known}")
-        rate = self.per_dollar[currency]
-        cached = None if dollars.cached is None else dollars.cached * rate
-        return TokenPrices(input=dollars.input * rate, output=dollars.output * rate, cached=cached)
+        prices = in_currency(dollars, self.per_dollar[currency])
+        if world == 0:
+            return TokenPrices(input=prices.input, output=prices.output, cached=prices.cached)
+        return TokenPrices.of(prices.model_copy(update={"cache": prices.rules}))
 
     def price(self, scenario: Scenario, model: str) -> Scenario:
         """The scenario with a model's tokens priced, by this table as its description says; raises as `in_currency` does."""
-        tokens = self.in_currency(model, scenario.currency)
+        tokens = self.in_currency(model, scenario.currency, scenario.world)
         note = f"Tokens at the prices of {model}, {self.date.isoformat()}."
         return scenario.model_copy(update={"tokens": tokens, "description": f"{scenario.description} {note}".strip()})
 

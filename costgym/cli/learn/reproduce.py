@@ -24,6 +24,7 @@ def reproduce(
         tuple[str, ...] | None,
         option("deer with --data: what to train on it; by default small, and minilm if installed.", "MODEL[,MODEL ...]"),
     ] = None,
+    world: Annotated[int, option("Version of the world, where there are several.", "0|1", ge=0, le=1)] = 0,
     seed: Seed = 0,
     json_file: JsonFile = None,
     quiet: Quiet = False,
@@ -39,13 +40,14 @@ def reproduce(
 
     paper = find_paper(name)
     with Progress(f"reproducing {name}", quiet) as progress:
-        tables = compute(name, seed, episodes, jobs or default_jobs(), data, out, progress.update, steps, model)
+        tables = compute(name, seed, episodes, jobs or default_jobs(), data, out, progress.update, steps, world, model)
     save_json(json_file, tables)
     if prints(quiet, json_file):
         print_reproduction(paper, tables)
     if out is not None:
         count = ("" if episodes is None else f" --episodes {episodes}") + ("" if steps is None else f" --steps {steps}")
         count += ("" if data is None else " --data DIR") + ("" if model is None else f" --model {','.join(model)}")
+        count += f" --world {world}" if world else ""
         page = write_page(paper, tables, out, f"costgym reproduce {name}{count} --seed {seed}")
         if prints(quiet, json_file):
             typer.echo(f"page: {page.resolve()}")

@@ -17,7 +17,7 @@ from costgym.simulators.bounds import WORLDS
 from costgym.simulators.digests import SCHEMA, digest_of, short_hash
 from costgym.simulators.draws import stable_generator, stable_integer
 from costgym.simulators.errors import ConfigError, DataError, check_known
-from costgym.simulators.ledger import Budget
+from costgym.simulators.ledger import RESOURCES, Budget
 from costgym.simulators.opencatp.plan_space import PlanValues, plan_space
 from costgym.simulators.opencatp.profile import Profile, profile_record, read_profile
 from costgym.simulators.opencatp.scoring.evaluation import (
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from costgym.envs.rendering.story import EpisodeStory
     from costgym.simulators.oracle.optimum import Optimum
 
+BUDGET = {"price": 0.3}  # USD, by default in version 1 of the world; 95 of 100 of the best plans keep within it
 SAMPLES = ("drawn", "each")
 WORLD = "opencatp"  # the name in the document of an OpenCATP world
 
@@ -117,7 +118,7 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     | `alpha` | Weight of the score against the price, strictly between 0 and 1. |
     | `profile` | What tools cost: a name, a file of `costgym opencatp profile`, what such a file holds, or a `Profile`. |
     | `level` | Gives every sample at this size level, 0 to 3. `None`: at the sample's own. |
-    | `budget` | Limits: `{"price": 0.2}`, `"price=0.2"` or `0.2`. `None`: no limits. |
+    | `budget` | Limits: `{"price": 0.2}`, `"price=0.2"` or `0.2`. `None`: no limits; in version 1 of the world 0.3 USD. |
     | `cost` | The resource reported as `info["cost"]`: `"price"`, `"seconds"`, `"tokens"` or `"calls"`. |
     | `success_score` | The score from which an episode counts as a success. |
     | `outcomes` | File of an outcome table. `None`: the table that comes with the package. |
@@ -179,7 +180,8 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         self.samples = split_samples(self.evaluator.scores.samples, split)
         self.each_sample = settings.samples == "each"
         self.level, self.success_score = level, success_score
-        budget = Budget.one({} if settings.budget is None else settings.budget, "budget")
+        usual = BUDGET if self.world_version else {}
+        budget = Budget.one(usual if settings.budget is None else settings.budget, "budget")
         self._set_up(split, budget, settings.cost, settings.render_mode)
         self._task: OpenCATPTask | None = None
         self.sample = self.size_level = self._draw = 0
@@ -258,7 +260,21 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         info["task_id"] = self.task.task_id
         info["sample"] = self.sample
         info["size_level"] = self.size_level
+        if self.world_version:
+            info["failure_reason"] = self.failure_reason
         return info
+
+    @property
+    def failure_reason(self) -> str:
+        """Why the episode that has ended is no success; "" for a success, and before the end."""
+        if not self._over or self.succeeded:
+            return ""
+        if self._exceeded is not None:
+            used = dict(zip(RESOURCES, self._used(), strict=True))[self._exceeded]
+            return f"over the budget: {self._exceeded} {used:.4g} of {self.budget.as_dict()[self._exceeded]:g}"
+        if not self._valid:
+            return "no valid plan"
+        return f"score {self._score:.3f} below {self.success_score:g}"
 
     def visible_info(self, info: dict[str, Any]) -> dict[str, Any]:
         return {name: value for name, value in info.items() if name != "sample"}  # the table that ships tells its optimum

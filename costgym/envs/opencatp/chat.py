@@ -6,16 +6,33 @@ from typing import Any
 from costgym.envs.actions import count_tokens, read_usage
 from costgym.envs.base import takes
 from costgym.envs.opencatp.base import OpenCATPBase, OpenCATPSettings
-from costgym.envs.spaces import UnicodeText
+from costgym.envs.spaces import CallText, UnicodeText
 from costgym.simulators.calls import Usage
 from costgym.simulators.errors import CostGymError, InvalidPlan
-from costgym.simulators.opencatp.tools import SIGNATURES, TOOLS
+from costgym.simulators.opencatp.tools import IMAGE, SIGNATURES, TOOLS
 from costgym.simulators.opencatp.world import PlanEpisode, PlayedPlan
-from costgym.simulators.plan import Plan
+from costgym.simulators.plan import TASK_INPUT, Plan
+from costgym.simulators.prompt_cache import USUAL, ModelPrices
 from costgym.simulators.quality import INVALID_PLAN_REWARD
 
 MAX_ACTION_CHARS, MAX_OBSERVATION_CHARS = 100_000, 20_000
 MAX_PROBLEM_CHARS = 240
+
+
+class PlanText(CallText):
+    """The space of texts whose samples are plans, with some nonsense between."""
+
+    def _call(self) -> Any:
+        """A plan of one to four tools, each after the task's input or an earlier tool whose output it can read."""
+        plan: list[Any] = []
+        made = {TASK_INPUT: IMAGE}
+        for _ in range(1 + int(self._luck() * 4)):
+            open_tools = [tool for tool in TOOLS if tool not in made and SIGNATURES[tool].takes in made.values()]
+            tool = open_tools[int(self._luck() * len(open_tools))]
+            before = [name for name, gives in made.items() if gives == SIGNATURES[tool].takes]
+            plan += [tool, [before[int(self._luck() * len(before))]]]
+            made[tool] = SIGNATURES[tool].gives
+        return plan
 
 
 class OpenCATPChatEnv(OpenCATPBase[str, str]):
@@ -77,18 +94,19 @@ class OpenCATPChatEnv(OpenCATPBase[str, str]):
     """
 
     may_give_nothing = False
+    token_prices: ModelPrices | None = None  # of the model that writes; None where its tokens are free
 
     @takes(OpenCATPSettings)
     def __init__(self, settings: OpenCATPSettings) -> None:
         self._configure(settings)
         self.observation_space = UnicodeText(MAX_OBSERVATION_CHARS)
-        self.action_space = UnicodeText(MAX_ACTION_CHARS)
+        self.action_space = PlanText(MAX_ACTION_CHARS) if self.worlds[-1] else UnicodeText(MAX_ACTION_CHARS)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         self._begin(seed, options)
         self._plan: Plan | None = None
         self._problem = ""
-        self._price, self._seconds, self._usage = 0.0, 0.0, Usage(0, 0)
+        self._price, self._seconds, self._usage, self._token_price = 0.0, 0.0, Usage(0, 0), 0.0
         return self.query, self._info()
 
     @property
@@ -111,6 +129,7 @@ class OpenCATPChatEnv(OpenCATPBase[str, str]):
             spoken = count_tokens(action) if isinstance(action, str) else 0
             usage = Usage(count_tokens(self.query), spoken)
         self._usage = usage
+        self._token_price = 0.0 if self.token_prices is None else self.token_prices.price(usage)
         if plan is not None:
             try:
                 outcome = self.evaluator.evaluate(plan, task, self.sample, self.size_level)
@@ -126,6 +145,10 @@ class OpenCATPChatEnv(OpenCATPBase[str, str]):
                 self._return = outcome.quality if self._score == outcome.score else charged + self.alpha * self._score
         if self._plan is None:
             self._return = INVALID_PLAN_REWARD
+        if self.token_prices is not None:
+            self._check_budget()
+            self._return -= (1.0 - self.alpha) * self._token_price / self.max_price
+        if self._plan is None:
             answer: dict[str, Any] = {"error": "invalid_plan", "message": self._problem}
         else:
             figures = {"score": self._score, "price": self._price, "seconds": self._seconds, "quality_of_plan": self._return}
@@ -134,7 +157,7 @@ class OpenCATPChatEnv(OpenCATPBase[str, str]):
 
     def _used(self) -> tuple[float, float, int, int]:
         tools = 0 if self._plan is None else len(self._plan.nodes)
-        return self._price, self._seconds, self._usage.input_tokens + self._usage.output_tokens, tools
+        return self._price + self._token_price, self._seconds, self._usage.input_tokens + self._usage.output_tokens, tools
 
     def plan(self) -> Plan | None:
         """The plan that was given, or None."""
@@ -152,11 +175,24 @@ class OpenCATPChatEnv(OpenCATPBase[str, str]):
         plan = self._plan
         refused = (self._problem or "no plan was given") if self._over and plan is None else None
         price, _, tokens, _ = self._used()
-        return self._played(PlayedPlan(() if plan is None else plan.steps, tokens, refused), price)
+        usage = self._usage if self._over and self.token_prices is not None else None
+        steps = () if plan is None else plan.steps
+        return self._played(PlayedPlan(steps, tokens, refused, usage=usage, token_price=self._token_price), price)
 
 
 class OpenCATPChatEnvV1(OpenCATPChatEnv):
     """Give a plan of vision tools in one message, and pay for the tools in it, in the world of version 1.
+
+    ## Rewards
+
+    As in `OpenCATPChat-v0`, and less by the price of the tokens: what those of claude-sonnet-5 cost in November 2026. Those of
+    an invalid plan are billed likewise.
+
+    ## Information
+
+    | key | type | meaning |
+    | --- | --- | --- |
+    | `failure_reason` | str | Why the episode was no success, such as `over the budget: price 0.745 of 0.3`; else empty. |
 
     ## Version history
 
@@ -165,6 +201,7 @@ class OpenCATPChatEnvV1(OpenCATPChatEnv):
     """
 
     worlds = (1,)
+    token_prices = USUAL
 
 
 def read_plan(text: str) -> tuple[Plan | None, str]:

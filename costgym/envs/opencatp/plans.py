@@ -360,6 +360,7 @@ class OpenCATPEnvV1(OpenCATPEnv):
     | key | type | meaning |
     | --- | --- | --- |
     | `action_mask` | int8 array | Which actions are allowed, 1 or 0 for each, as `sample(mask)` takes them. |
+    | `failure_reason` | str | Why the episode was no success, such as `over the budget: price 0.745 of 0.3`; else empty. |
 
     ## Version history
 

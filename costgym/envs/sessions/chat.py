@@ -235,6 +235,11 @@ class SessionChatEnv(SessionBase[str, str], TalkEnv):
 class SessionChatEnvV1(SessionChatEnv):
     """Answer a hundred queries with one budget, in words, in the world of version 1.
 
+    ## Action space
+
+    As in `MarketplaceSessionChat-v0`, and `compact` as in `MarketplaceChat-v1`. Every message is billed as there: tokens still
+    take no time, but they cost money out of the session's budget.
+
     ## Version history
 
     * v1: plays version 1 of the world, and its action space samples calls that can be read.

@@ -33,11 +33,13 @@ PLAYED, SIMULATED, UNMETERED = BLOCKS = ("played", "simulated", "unmetered")
 """Rows that are ranked apart: those of a simulated language model, and those whose tokens only the agent counted."""
 _MISHAPS = ("void_episodes", "crashed_episodes", *MISHAPS, "unread_calls", *SERVER_NOTES)
 """Numbers of episodes in which something went wrong, shown where it did."""
+CACHE_FIGURES = ("cached_share", "cost_without_cache")
 _SHOWN = {
     PASS_RATE: (
         PASS_RATE, "pass_hat_k", "cost_per_success", "budget_failure_rate", "fault_robustness", "pass_rate", "average_cost",
-        "tool_cost", "token_cost", "quality_of_plan", "regret", "average_seconds", "average_tokens", "tool_error_rate",
-        "state_correct", "duplicates", "uncompensated", "money_lost", "unsupported_answers", *JUDGE_FIGURES, *_MISHAPS,
+        "tool_cost", "token_cost", *CACHE_FIGURES, "quality_of_plan", "regret", "average_seconds", "average_tokens",
+        "tool_error_rate", "state_correct", "duplicates", "uncompensated", "money_lost", "unsupported_answers",
+        *JUDGE_FIGURES, *_MISHAPS,
     ),
     "quality_of_plan": (
         "quality_of_plan", "score", "average_cost", "average_seconds", "average_seconds_one_by_one", "plan_validity",
@@ -62,7 +64,7 @@ def columns_of(document: Mapping[str, Any]) -> tuple[Metric, ...]:
         "pass_rate": keys[0] == PASS_RATE and all(not figure(row, "budget_failure_rate") for row in rows),
     }
     writes = ("state_correct", "duplicates", "uncompensated", "money_lost")
-    absent = ("unsupported_answers", JUDGE_FIGURES[0], "cost_per_success", "fault_robustness", *writes)
+    absent = (*CACHE_FIGURES, "unsupported_answers", JUDGE_FIGURES[0], "cost_per_success", "fault_robustness", *writes)
     silent |= {key: all(figure(row, key) is None for row in rows) for key in absent}
     silent |= {key: not any(figure(row, key) for row in rows) for key in (*JUDGE_FIGURES[1:], *_MISHAPS)}
     return tuple(REGISTRY[key] for key in keys if not silent.get(key, False))
@@ -276,13 +278,13 @@ def differences(rows: Sequence[Row], metric: str, pairs: Sequence[Pair], seeds: 
 def _leads(rows: Sequence[Row], metric: str, pairs: Sequence[Pair], seeds: int) -> list[int | None]:
     """Return 1 or -1 for each pair whose first or second row is significantly better, 0 for others, None if not paired."""
     return [
-        None if found is None else int(np.sign(found[0])) if found[1] < LEVEL else 0
-        for found in differences(rows, metric, pairs, seeds)
+        None if difference is None else int(np.sign(difference[0])) if difference[1] < LEVEL else 0
+        for difference in differences(rows, metric, pairs, seeds)
     ]
 
 
 def _values(row: Row, metric: str) -> NDArray[np.float64] | None:
     figures = (row.get(BY_EPISODE) or {}).get(metric)
     if isinstance(figures, str):
-        return np.array([np.nan if each == "-" else float(each == "1") for each in figures])
+        return np.array([np.nan if figure == "-" else float(figure == "1") for figure in figures])
     return None if figures is None else np.array(figures, dtype=np.float64)

@@ -42,7 +42,9 @@ def episode_text(world: BaseEnv[Any, Any], steps: Sequence[Step], settings: str 
     head = "\n".join([story.task[0], *([wrapped("  ", settings)] if settings else []), *story.task[1:]])
     reason = f"Why: {why(world, steps[-1].truncated, crash)}" if account.over else ""
     reason = textwrap.fill(reason, TEXT_WIDTH, subsequent_indent="     ", break_on_hyphens=False)
-    parts = [head, calls_text(account), timeline_text(world.chart()), story.actions, ledger_text(account), story.grade, reason]
+    requests = requests_text(account)
+    calls, timeline = calls_text(account), timeline_text(world.chart())
+    parts = [head, calls, timeline, story.actions, requests, ledger_text(account), story.grade, reason]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -114,6 +116,30 @@ def _parts(bar: Bar) -> Iterator[tuple[str, float, float]]:
     if bar.ready_s > bar.started_s:
         yield "cold start", bar.started_s, bar.ready_s
     yield bar.meaning, bar.ready_s, bar.end_s
+
+
+def requests_text(episode: Episode) -> str:
+    """Tell the requests to the model as a table: the parts of each prompt that are as in the one before, and the tokens that
+    were read from the cache of prompts, written to it and paid as new; empty where nothing is cached."""
+    prices, ledger = episode.world.tokens, episode.ledger
+    if prices is None or prices.cache is None or not ledger.usages:
+        return ""
+    lines = [
+        "Requests to the model, tokens of the prompt by what they cost",
+        f"  {'#':>3} {'parts':>5} {'as before':>9} {'prompt':>9} {'read':>9} {'written':>9} {'new':>9} "
+        f"{'reply':>7} {'price':>8}",
+    ]
+    prompts = [entry[1].prompt for entry in episode.log if entry[0] == "think"]
+    for index, (usage, prompt) in enumerate(zip(ledger.usages, prompts, strict=True), 1):
+        same, parts = ("-", "-") if prompt is None else (str(prompt.same), str(prompt.same + len(prompt.parts)))
+        new = usage.input_tokens - usage.cached_tokens - usage.cache_write_tokens
+        counts = (usage.input_tokens, usage.cached_tokens, usage.cache_write_tokens, new)
+        columns = " ".join(f"{tokens:>9,}" for tokens in counts)
+        lines.append(f"  {index:>3} {parts:>5} {same:>9} {columns} {usage.output_tokens:>7,} {number(prices.price(usage)):>8}")
+    tokens = ledger.tokens_by_class()
+    share = 100 * tokens["cached_tokens"] / max(1, tokens["input_tokens"])
+    lines.append(f"  {share:.0f} % of the prompt tokens were read from the cache")
+    return "\n".join(lines)
 
 
 def ledger_text(episode: Episode) -> str:

@@ -75,6 +75,7 @@ class Job(NamedTuple):
     data: str | None = None  # a ToolDEER folder, for DEER
     # optimiser steps of each trained policy, for CATP-LLM, and DEER with a folder; None for the usual number
     steps: int | None = None
+    world: int = 0  # version of the world, where the paper's environment has it
     models: tuple[str, ...] | None = None  # to train on the folder; None for the usual ones
 
 

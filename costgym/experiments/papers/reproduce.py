@@ -35,6 +35,7 @@ def reproduce(
     out: str | Path | None = None,
     progress: Progress | None = None,
     steps: int | None = None,
+    world: int = 0,
     models: tuple[str, ...] | None = None,
 ) -> Tables:
     """Compute our rows for the table of "btp", "ecoact", "deer", "toolplanner" or "catp", under the paper's own protocol and
@@ -44,7 +45,7 @@ def reproduce(
     folder of the runs, which a later call continues; None for a temporary one. `data` is a ToolDEER folder, for "deer" only, on
     which policies are trained and whose samples are played first; `models` are what they are made of: "small", "minilm" (by
     default both, as far as their extras are installed), or language models and sentence encoders by id or folder. `steps` are
-    the optimiser steps of each trained policy, for "catp", and "deer" with a folder.
+    the optimiser steps of each trained policy, for "catp", and "deer" with a folder. `world` is its version; DEER's has one.
 
     Returns ``{"paper": rows, "ours": rows, "effects": rows}``, for "btp", "catp" and "toolplanner" also ``"differences"`` (an
     agent less another one, with paired intervals), for "btp" and "catp" ``"curves"``, for "btp" ``"experience"``. Rows have the
@@ -60,9 +61,9 @@ def reproduce(
     if models is not None and data is None:
         raise ConfigError("--model", "models are trained on a data folder; name one with --data")
     check_steps("--steps", steps)
+    if world and name == "deer":
+        raise ConfigError("--world", "expected 0 for deer, whose decisions are in version 0 of the world only, got 1")
     count = paper.episodes if episodes is None else episodes
     with nullcontext(out) if out is not None else tempfile.TemporaryDirectory() as folder:
-        return {
-            "paper": published(name),
-            **paper.reproduce(Job(seed, count, jobs, Path(folder), progress, data, steps, models)),
-        }
+        job = Job(seed, count, jobs, Path(folder), progress, data, steps, world, models)
+        return {"paper": published(name), **paper.reproduce(job)}

@@ -4,8 +4,6 @@ Each request of an episode is kept as the digests and tokens of its parts, and t
 play is priced under any rules: the decisions are the same, the bill is not.
 """
 
-import hashlib
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,9 +19,9 @@ from costgym.envs.base import base_env
 from costgym.experiments.play.episodes import play_many
 from costgym.experiments.play.results import TOKEN_COST, EpisodeResult, outcome
 from costgym.experiments.play.statistics import intervals
-from costgym.simulators.calls import Usage
+from costgym.simulators.calls import Segment, Usage
 from costgym.simulators.errors import ConfigError
-from costgym.simulators.prompt_cache import ModelPrices, PrefixCache, Segment
+from costgym.simulators.prompt_cache import ModelPrices, PrefixCache
 
 RESAMPLES = 1000
 CLASSES = ("input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens")
@@ -61,10 +59,9 @@ class PromptRecorder:
         self.name: str = model.name
         self.requests: list[Request] = []
         self._model, self._world = model, None
-        self._digests: dict[int, tuple[object, str]] = {}  # by identity; the object is kept, so that the identity stays its own
 
     def begin(self, world: Any, seed: int) -> None:
-        self._world, self.requests, self._digests = world, [], {}
+        self._world, self.requests = world, []
         if hasattr(self._model, "begin"):
             self._model.begin(world, seed)
         else:
@@ -72,29 +69,18 @@ class PromptRecorder:
 
     def complete(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str = ACT) -> Reply:
         reply: Reply = self._model.complete(messages, functions, purpose)
-        parts = [self._segment(message) for message in messages]
+        parts = [(message.digest, message.tokens) for message in messages]
         first = 1 if messages and messages[0].role == SYSTEM else 0
         self.requests.append(
             Request(
                 at_s=float(base_env(self._world).account().now_s),  # type: ignore[arg-type]
-                functions=tuple(map(self._segment, functions)),
+                functions=tuple([(function.digest, function.tokens) for function in functions]),
                 system=tuple(parts[:first]),
                 messages=tuple(parts[first:]),
                 output_tokens=reply.usage.output_tokens,
             )
         )
         return reply
-
-    def _segment(self, part: Message | Function) -> Segment:
-        known = self._digests.get(id(part))
-        if known is None:
-            if isinstance(part, Function):
-                text = json.dumps(part.document(), default=str)
-            else:
-                calls = [(call.name, call.arguments, call.id) for call in part.calls]
-                text = json.dumps([part.role, part.content, calls, part.name, part.call_id], default=str)
-            known = self._digests[id(part)] = part, hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
-        return known[1], part.tokens
 
 
 def record_prompts(agent: Agent) -> PromptRecorder | None:

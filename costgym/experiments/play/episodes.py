@@ -11,7 +11,7 @@ from costgym.agents.base import Agent
 from costgym.agents.models.base import REQUESTS, RETRIED
 from costgym.envs.base import NO_OPTIONS, BaseEnv, Instance, base_env
 from costgym.experiments.play.execution.engine import Engine
-from costgym.experiments.play.results import ORIGINS, TOKEN_CLASSES, TOKEN_COST, EpisodeResult
+from costgym.experiments.play.results import COST_WITHOUT_CACHE, ORIGINS, TOKEN_COST, EpisodeResult
 from costgym.experiments.play.trajectories.format import URL, Header, Trajectory, parse_header
 from costgym.experiments.play.trajectories.record import AgentCrash, Crashes, played, record, replies_of
 from costgym.simulators.episode import Episode
@@ -113,17 +113,24 @@ def result_of(
         optimum_price=best.price if best.feasible else None,
         quality=quality,
         regret=best.quality - quality,
-        figures={**world.figures(), **({TOKEN_COST: tokens} if tokens else {}), **_metered(episode, replies)},
+        figures={**world.figures(), **({TOKEN_COST: tokens} if tokens else {}), **_tokens_by_class(episode, replies)},
     )
 
 
-def _metered(episode: Episode, replies: Mapping[str, int]) -> dict[str, float]:
-    """The requests and the tokens by class of an episode whose requests were counted one by one; empty for others."""
-    if not replies.get(REQUESTS):
+def _tokens_by_class(episode: Episode, replies: Mapping[str, int]) -> dict[str, float]:
+    """The requests and the tokens by class of an episode whose requests a judge or the world's cache of prompts has counted
+    one by one, and for the latter what the episode would cost without that cache; empty for others."""
+    ledger, prices = episode.ledger, episode.world.tokens
+    cached = prices is not None and prices.cache is not None and bool(ledger.usages)
+    if not cached and not replies.get(REQUESTS):
         return {}
-    usages = [entry[1] for entry in episode.log if entry[0] == "think"]
-    sums = {name: float(sum(getattr(usage, name) for usage in usages)) for name in TOKEN_CLASSES}
-    return {REQUESTS: float(replies[REQUESTS]), **sums}
+    sums = {name: float(tokens) for name, tokens in ledger.tokens_by_class().items()}
+    figures = {REQUESTS: float(replies.get(REQUESTS) or len(ledger.usages)), **sums}
+    if cached and prices is not None:
+        charged = zip(ledger.usages, [charge.price for charge in ledger if charge.what == "think"], strict=False)
+        saved = [prices.price(usage._replace(cached_tokens=0, cache_write_tokens=0)) - price for usage, price in charged]
+        figures[COST_WITHOUT_CACHE] = ledger.price + sum(saved)
+    return figures
 
 
 def instance_of(world: BaseEnv[Any, Any], index: int, seed: int, seeds: int = 1) -> Instance:

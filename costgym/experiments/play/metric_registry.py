@@ -100,6 +100,11 @@ _ALL = (
     Metric("average_tokens", "Tokens", "", "count", "Mean number of language-model tokens in an episode."),
     Metric("average_requests", "Requests", "", "count", "Mean number of requests to the language model in an episode."),
     Metric("average_input_tokens", "Input tokens", "", "count", "Mean number of tokens in the prompts of an episode."),
+    Metric("cached_share", "Cached", "%", "rate", "Share of all prompt tokens that were read from the cache of prompts."),
+    Metric(
+        "cost_without_cache", "Cost without cache", CURRENCY, "number",
+        "Mean price of the same episodes, tools and tokens together, if no prompt were cached.",
+    ),
     Metric("average_cached_tokens", "Cached tokens", "", "count", "Input tokens that were read from the prompt cache."),
     Metric("average_cache_write_tokens", "Tokens written to cache", "", "count", "Input tokens that were written to it."),
     Metric("average_output_tokens", "Output tokens", "", "count", "Mean number of tokens in the replies of an episode."),

@@ -16,9 +16,10 @@ from markupsafe import Markup
 
 from costgym.agents.models.base import FORMS, MISHAPS, REQUESTS, SERVER_NOTES, UNREAD
 from costgym.experiments.play.metric_registry import REGISTRY, plain, signed, span
-from costgym.experiments.play.results import ORIGINS, TOKEN_CLASSES, TOKEN_COST, EpisodeResult
+from costgym.experiments.play.results import COST_WITHOUT_CACHE, ORIGINS, TOKEN_COST, EpisodeResult
 from costgym.experiments.play.statistics import LEVEL, FloatArray, all_of_k, independent_trials, intervals, swap_test, wilson
 from costgym.simulators.errors import ConfigError, check_known
+from costgym.simulators.ledger import TOKEN_CLASSES
 from costgym.simulators.opencatp.tools import LEVELS
 
 GRADINGS = ("strict", "judge")
@@ -72,6 +73,7 @@ _WORLD_FIGURES = {
     "void_verdicts": "judge_void",
     "average_requests": REQUESTS,
     **{f"average_{name}": name for name in TOKEN_CLASSES},
+    COST_WITHOUT_CACHE: COST_WITHOUT_CACHE,
 }
 """Figures of a row that only some worlds have, and the figure of an episode (`EpisodeResult.figures`) that each averages."""
 JUDGE_FIGURES = ("model_judge_pass_rate", "unparsable_verdicts", "void_verdicts")  # of a model that judges answers
@@ -133,6 +135,7 @@ def summarise(
             trials = independent_trials(_grouped(numerators[:, m], seeds), _grouped(denominators[:, m], seeds))
             lows[m], highs[m] = wilson(share, trials)
     counted = [record for record in records if not record.void]
+    read, cached = (math.fsum(record.figures.get(name, 0.0) for record in counted) for name in TOKEN_CLASSES[:2])
     return {
         "agent": first.agent,
         "model": first.model,
@@ -142,6 +145,7 @@ def summarise(
         "episodes": len(wanted),
         "grading": grading,
         **{name: _tidy(figure) for name, figure in zip(names, figures, strict=True)},
+        **({"cached_share": _tidy(cached / read)} if COST_WITHOUT_CACHE in extra and read else {}),
         "void_episodes": len(records) - len(counted),
         "missing_episodes": len(wanted) - len(records),
         **_reasons("void_reasons", [record.void_reason for record in records if record.void]),

@@ -12,8 +12,7 @@ from costgym.simulators.ledger import RESOURCES, Budget
 
 ORIGINS = ("agent", "tool", "infrastructure")
 TOKEN_COST = "token_cost"  # the figure of an episode that says what the model's tokens cost
-TOKEN_CLASSES = ("input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens")
-"""Figures of an episode whose requests were counted one by one."""
+COST_WITHOUT_CACHE = "cost_without_cache"  # the figure that says what the whole episode would cost if no prompt were cached
 _OPTIONAL = frozenset({"settings", "figures", "void_reason", "crash", "replies"})
 
 

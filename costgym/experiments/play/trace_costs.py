@@ -13,9 +13,9 @@ import numpy as np
 from costgym.agents.models.prices import PriceTable, load_prices, shipped_prices
 from costgym.experiments.play.bills import CLASSES
 from costgym.experiments.play.call_logs.model_calls import ModelCall, read_model_calls
-from costgym.simulators.calls import Usage
+from costgym.simulators.calls import Segment, Usage
 from costgym.simulators.errors import ConfigError, UnknownName
-from costgym.simulators.prompt_cache import ModelPrices, PrefixCache, Segment
+from costgym.simulators.prompt_cache import ModelPrices, PrefixCache
 
 REPRICED, RESCHEDULED = "repriced", "rescheduled"
 MODES = (REPRICED, RESCHEDULED)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from costgym.simulators.calls import Call, Candidate
+from costgym.simulators.calls import Call, Candidate, Usage
 from costgym.simulators.episode import Episode
 from costgym.simulators.errors import ConfigError
 from costgym.simulators.failures import FailureModel
@@ -24,6 +24,11 @@ from costgym.simulators.world import World
 
 WRITING = "plan"  # the name under which a ledger charges the tokens of a plan
 _STEPS_PER_MB = 2**20  # whole bytes: fractions of a MB do not add up exactly, so memory could not always be given back
+
+
+def whole_bytes(size_mb: float) -> float:
+    """An amount of memory in whole bytes, MB: such amounts add up exactly."""
+    return round(size_mb * _STEPS_PER_MB) / _STEPS_PER_MB
 
 
 class _Outputs:
@@ -59,7 +64,7 @@ class PlanWorld(World):
             quote=price,
             rate_per_s=(price - fee) / seconds if seconds > 0.0 else 0.0,
             latency_s=seconds,
-            gpu_mb=round(self.profile.gpu_mb(self.level)[name] * _STEPS_PER_MB) / _STEPS_PER_MB,
+            gpu_mb=whole_bytes(self.profile.gpu_mb(self.level)[name]),
         )
 
 
@@ -101,7 +106,7 @@ def plan_worlds(
                 faas=profile.pricing,
                 gateway_s=0.0,
                 slots=slots,
-                gpu_capacity_mb=None if capacity is None else round(capacity * _STEPS_PER_MB) / _STEPS_PER_MB,
+                gpu_capacity_mb=None if capacity is None else whole_bytes(capacity),
                 profile=profile,
                 level=level,
             )
@@ -117,6 +122,8 @@ class PlayedPlan(NamedTuple):
     refusal: str | None = None  # the reason why it was turned down; None where it was not
     valid: bool = True  # whether its calls count; those of a plan that was turned down are cancelled, though paid
     forbidden: int = 0  # tokens that were refused while it was written
+    usage: Usage | None = None  # the tokens of a request to a model by class, where they cost something
+    token_price: float = 0.0  # what these cost
 
 
 class PlanEpisode(Episode):
@@ -163,9 +170,17 @@ class PlanEpisode(Episode):
         self.log.append(("write", tokens))
         self.ledger.charge(self.now_s, WRITING, 0.0, tokens)
 
+    def request(self, usage: Usage, price: float) -> None:
+        """Charge the tokens with which a model wrote a plan; no time passes."""
+        self.log.append(("request", usage, price))
+        self.ledger.usages.append(usage)
+        self.ledger.charge(self.now_s, "think", price, usage.input_tokens + usage.output_tokens)
+
     def play(self, plan: PlayedPlan) -> None:
         """Run a plan: each tool as soon as everything that it depends on has ended. The calls are kept in the order written."""
-        if plan.tokens:
+        if plan.usage is not None:
+            self.request(plan.usage, plan.token_price)
+        elif plan.tokens:
             self.write(plan.tokens)
         for _ in range(plan.forbidden):
             self.refuse()

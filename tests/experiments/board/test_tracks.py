@@ -23,8 +23,8 @@ def test_a_board_of_short_documents_says_so_and_verifies(tmp_path: Path) -> None
         for name, chosen in (("full", None), ("short", "short"))
     )
     tokens = [[row["average_tokens"] for row in board.document["rows"]] for board in (full, short)]
-    told = [track.get("documents") for track in short.document["tracks"]]
-    assert told == [None, "short"] and "documents" not in json.dumps(full.document)
+    values = [track.get("documents") for track in short.document["tracks"]]
+    assert values == [None, "short"] and "documents" not in json.dumps(full.document)
     assert tokens[1][1] < tokens[0][1] and tokens[1][0] == tokens[0][0] == 0  # react reads them, greedy does not
     assert "Tools’ documents" in (tmp_path / "short" / "index.html").read_text(encoding="utf-8")
     assert not verify(tmp_path / "short").problems

@@ -10,13 +10,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import IO, Any
 
 from costgym.agents.base import Agent
 from costgym.agents.custom import is_custom
-from costgym.agents.models.base import REQUESTS, LanguageModel, Reply
+from costgym.agents.models.base import REQUESTS, Function, LanguageModel, Message, PromptWriter, Reply
 from costgym.agents.models.simulated import SIMULATED, is_simulated
 from costgym.agents.registry import make_agent, make_model
 from costgym.agents.world_side import LanguageModelHandle, ModelHandle, model_of
@@ -27,9 +28,10 @@ from costgym.experiments.board.reruns.wire import MAX_ANSWER_BYTES, Patience, re
 from costgym.experiments.board.tracks import track_of
 from costgym.experiments.play.trajectories.format import URL
 from costgym.experiments.play.trajectories.record import AgentCrash
-from costgym.simulators.calls import Usage
+from costgym.simulators.calls import Prompt, Usage
 from costgym.simulators.errors import ConfigError, DataError, InfrastructureError
 from costgym.simulators.opencatp.scoring.evaluation import Evaluator
+from costgym.simulators.prompt_cache import ModelPrices
 
 
 class Meter:
@@ -37,14 +39,24 @@ class Meter:
 
     An action pays for all that was used, and for more if it reports more, which counts for later ones. How much of a prompt
     came from a cache or went into it, how much of a reply was thought and how long it took is known here alone: what an action
-    says of these is dropped."""
+    says of these is dropped. `prices` are those of the world's tokens: where these say what is cached, the world is told the
+    prompts of the requests; of several that one action pays for it is told none, so that they are billed as new."""
 
-    def __init__(self) -> None:
+    def __init__(self, prices: ModelPrices | None = None) -> None:
+        self._prompts = None if prices is None or prices.cache is None else PromptWriter(prices.cache.order)
+        self._prompt: Prompt | None = None
+        self._unpaid = 0  # requests that no action has paid for
         self.requests = self._read = self._written = self._cached = self._stored = self._thought = 0
         self._seconds: float | None = None
 
-    def add(self, reply: Reply) -> None:
+    def add(self, reply: Reply, messages: Sequence[Message] = (), functions: Sequence[Function] = ()) -> None:
+        """Count a reply to a request."""
         self.requests += 1
+        self._unpaid += 1
+        if self._prompts is not None:
+            if self._unpaid > 1:  # the world was not told of the prompt before this one
+                self._prompts.forget()
+            self._prompt = self._prompts.write(messages, functions)
         self._read += reply.usage.input_tokens
         self._written += reply.usage.output_tokens
         self._cached += reply.usage.cached_tokens
@@ -74,7 +86,11 @@ class Meter:
         read, written = map(max, owed, (reported.input_tokens, reported.output_tokens))
         seconds = None if self._seconds is None else min(MAX_SECONDS, self._seconds)
         cached = min(self._cached, read)
-        paid = Usage(read, written, cached, seconds, min(self._stored, read - cached), min(self._thought, written))
+        prompt = self._prompt if self._unpaid == 1 else None
+        if self._prompts is not None and prompt is None:
+            self._prompts.forget()
+        paid = Usage(read, written, cached, seconds, min(self._stored, read - cached), min(self._thought, written), prompt)
+        self._prompt, self._unpaid = None, 0
         self._read -= read
         self._written -= written
         self._cached, self._stored, self._thought, self._seconds = 0, 0, 0, None
@@ -206,7 +222,8 @@ class ProcessAgent(Agent):
         if self._lost:
             self._end()
             self._start()
-        self._questions, self._meter, self._counts, self._played = 0, Meter(), {}, True
+        prices = getattr(seat, "token_pricing", None)
+        self._questions, self._meter, self._counts, self._played = 0, Meter(prices), {}, True
         self._say(("reset", seat, observation, info, seed))
 
     def renew(self) -> None:
@@ -294,8 +311,9 @@ class ProcessAgent(Agent):
         model = model_of(self.handles[number])
         try:
             if what == "complete":
-                reply: Reply = self._complete(model, arguments)
-                self._meter.add(reply)
+                request = read_request(arguments)
+                reply: Reply = self._complete(model, request)
+                self._meter.add(reply, request[0], request[1])
                 reply.count_in(self._counts)
                 return reply
             if what == "search":
@@ -307,10 +325,9 @@ class ProcessAgent(Agent):
             raise AgentCrash(f"its process asked what no model can answer ({type(error).__name__}: {error})") from error
         raise AgentCrash(f"its process asked for {what!r:.80}")
 
-    def _complete(self, model: Any, arguments: list[Any]) -> Reply:
+    def _complete(self, model: Any, request: Any) -> Reply:
         """A model's reply. Where the model fails, but answers a request of the judge's own, it was the request that it failed
         on, and so the agent; else the back-end is broken, and the episode is played again."""
-        request = read_request(arguments)
         try:
             reply: Reply = model.complete(*request)
         except (InfrastructureError, ConfigError) as error:
