@@ -2,9 +2,10 @@
 
     python benchmarks/hostile/quirks.py STUB.py SCENARIO.yaml [--quirks a,b] [--episodes 4] [--json FILE]
 
-The stub is any OpenAI-compatible server that is started as `python STUB.py QUIRK PORT`; its quirks are the names that its text
-compares `Q` with. A *silent zero* is a quirk under which nothing passes, the command ends with 0 and nothing is said. `doctor` is
-judged by what it is for: with the model file that it writes, as many episodes pass as the quirk lets pass, or it says why not.
+The stub is any OpenAI-compatible server that is started as `python STUB.py QUIRK PORT`; its quirks are the names that its
+text compares `Q` with. A *silent zero* is a quirk under which nothing passes, the command ends with 0 and nothing is said.
+`doctor` is judged by what it is for: with the model file that it writes, as many episodes pass as the quirk lets pass, or it
+says why not.
 """
 
 import argparse
