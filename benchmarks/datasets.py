@@ -31,14 +31,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", help="only these")
     parser.add_argument("--root", type=Path, default=Path("build/datasets"))
-    given = parser.parse_args()
-    os.environ["MINARI_DATASETS_PATH"] = str(given.root.resolve())
+    args = parser.parse_args()
+    os.environ["MINARI_DATASETS_PATH"] = str(args.root.resolve())
     kept_file = RESULTS / "datasets.json"
     kept = json.loads(kept_file.read_text()) if kept_file.exists() else {"datasets": [], "worlds": []}
     rows: dict[str, dict[str, Any]] = {row["dataset"]: row for row in kept["datasets"]}
     worlds: dict[str, dict[str, Any]] = {each["world"]: each for each in kept["worlds"]}
     known = [*dataset_names(), *dataset_names(flat=True)]
-    for name in given.names or known:
+    for name in args.names or known:
         seconds = rows.get(name, {}).get("build_s")
         references(recipe_of(name).family.name)  # measured once, and not a part of the build
         if not folder_of(name).exists():

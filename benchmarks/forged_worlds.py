@@ -99,7 +99,7 @@ def played(
             player = make_agent(agent, experience=past[number])
         env = costgym.make(player.env_id, scenario=world, split="test", **settings)
         results = list(costgym.rollout(env, player, episodes=tasks, seed=seed + number))
-        found.append([np.mean([each.quality for each in results]), np.mean([each.strict for each in results])])
+        found.append([np.mean([result.quality for result in results]), np.mean([result.strict for result in results])])
     return np.array(found)
 
 

@@ -66,10 +66,10 @@ def main() -> None:
     parser.add_argument("--before", type=int, default=5, help="each fork is taken after fewer steps than this")
     parser.add_argument("--scenario", help="only the cases of this one")
     parser.add_argument("--json", type=Path)
-    given = parser.parse_args()
-    cases = [case for case in CASES if given.scenario in (None, case[1].get("scenario"))]
-    found = [play(*case, -(-given.forks // len(cases)), given.steps, given.before) for case in cases]
-    write_report({"forks": sum(each["forks"] for each in found), "cases": found}, given.json, ("numpy", "gymnasium"))
+    args = parser.parse_args()
+    cases = [case for case in CASES if args.scenario in (None, case[1].get("scenario"))]
+    found = [play(*case, -(-args.forks // len(cases)), args.steps, args.before) for case in cases]
+    write_report({"forks": sum(each["forks"] for each in found), "cases": found}, args.json, ("numpy", "gymnasium"))
 
 
 if __name__ == "__main__":

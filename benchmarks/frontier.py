@@ -33,7 +33,9 @@ POLICIES = ("paced", "optimistic", "zoo:sessions", "informed-paced")
 def marketplace(tasks: int) -> list[dict[str, Any]]:
     """Mean price, pass rate and return of each agent on the first test tasks."""
     env = costgym.make(NUMERIC, split="test", budget={"price": 30}, disable_env_checker=True)
-    agents: dict[str, Agent] = {f"informed, credit at {each:g}": ExpectedOptimumAgent(each) for each in MULTIPLIERS}
+    agents: dict[str, Agent] = {
+        f"informed, credit at {multiplier:g}": ExpectedOptimumAgent(multiplier) for multiplier in MULTIPLIERS
+    }
     rows: list[dict[str, Any]] = []
     for name, agent in (agents | {name: make_agent(name, NUMERIC) for name in LEARNERS}).items():
         played = [play(env, agent, number, 0) for number in env.unwrapped.numbers[:tasks]]  # type: ignore[attr-defined]
@@ -75,9 +77,9 @@ def main() -> None:
     parser.add_argument("--tasks", type=int, default=400, help="of the marketplace")
     parser.add_argument("--sessions", type=int, default=60)
     parser.add_argument("--json", type=Path)
-    given = parser.parse_args()
-    report = {"marketplace": marketplace(given.tasks), "sessions": sessions(given.sessions)}
-    write_report({"tasks": given.tasks, "sessions_each": given.sessions, **report}, given.json, ("numpy", "gymnasium", "torch"))
+    args = parser.parse_args()
+    report = {"marketplace": marketplace(args.tasks), "sessions": sessions(args.sessions)}
+    write_report({"tasks": args.tasks, "sessions_each": args.sessions, **report}, args.json, ("numpy", "gymnasium", "torch"))
 
 
 if __name__ == "__main__":

@@ -312,8 +312,8 @@ def profiled(backend: str, setting: Setting) -> dict[str, Any]:
         if backend == "published":
             raise Skipped("the published architectures are too large for a small run; leave --small out")
         small = ProfileSettings(name="small", backend=backend, device=setting.device, levels=(0,), repeats=1)
-        found = measure(small, image_sizes=[(48, 40)] * LEVELS, text_lengths=[60] * LEVELS)
-        return {"tools": len(found.loading), "ms": {tool: round(p.time_ms, 3) for (tool, _), p in found.points.items()}}
+        measured = measure(small, image_sizes=[(48, 40)] * LEVELS, text_lengths=[60] * LEVELS)
+        return {"tools": len(measured.loading), "ms": {tool: round(p.time_ms, 3) for (tool, _), p in measured.points.items()}}
     name = f"{setting.device}-{backend}"
     out = setting.folder / f"profile_{name}.json"
     whole = ProfileSettings(

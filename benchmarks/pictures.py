@@ -48,11 +48,11 @@ def photograph(driver: Any, address: str, picture: Path, height: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--board", type=Path, help="folder of a leaderboard that has ended; by default one is played")
-    given = parser.parse_args()
+    args = parser.parse_args()
     frontier(DOCS / "frontier.png")
     with tempfile.TemporaryDirectory() as folder:
-        board = given.board or Path(folder) / "board"
-        if given.board is None:
+        board = args.board or Path(folder) / "board"
+        if args.board is None:
             options = ("--suite", "quick", "--seed", "0", "--out", str(board), "--quiet")
             subprocess.run([sys.executable, "-m", "costgym", "leaderboard", *options], cwd=ROOT, check=True)
         with chromium(Path(folder) / "profile") as driver:

@@ -17,8 +17,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("run", type=Path, help="folder of a run of `costgym train ppo --cost-limit`")
     parser.add_argument("picture", type=Path)
-    given = parser.parse_args()
-    lines = read_curve(given.run)
+    args = parser.parse_args()
+    lines = read_curve(args.run)
     steps = [line["step"] / 1000 for line in lines]
     drawn = []
     for colour, (name, title) in enumerate(PANELS.items()):
@@ -27,7 +27,7 @@ def main() -> None:
             ends = [lines[0], lines[-1]]
             series.append(Series("limit", [steps[0], steps[-1]], [line["limit"] for line in ends], SERIES - 1, dashed=True))
         drawn.append(Panel(title, "thousand decisions", series))
-    write_atomically(given.picture, panels([drawn]))
+    write_atomically(args.picture, panels([drawn]))
 
 
 if __name__ == "__main__":

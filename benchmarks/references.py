@@ -42,13 +42,13 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--episodes", type=int, default=400, help="test tasks under each seed")
     parser.add_argument("--json", type=Path)
-    given = parser.parse_args()
+    args = parser.parse_args()
     rows = []
-    for scenario in given.scenarios.split(","):
-        informed, passed = played("oracle-informed", scenario, given.seeds, given.episodes)
+    for scenario in args.scenarios.split(","):
+        informed, passed = played("oracle-informed", scenario, args.seeds, args.episodes)
         rows.append({"scenario": scenario, "agent": "oracle-informed", "pass": np.mean(passed), "return": np.mean(informed)})
         for name in AGENTS:
-            quality, passed = played(name, scenario, given.seeds, given.episodes)
+            quality, passed = played(name, scenario, args.seeds, args.episodes)
             gap = np.array(informed) - np.array(quality)
             half = 1.96 * float(gap.std()) / len(gap) ** 0.5
             row = {"scenario": scenario, "agent": name, "pass": np.mean(passed), "return": np.mean(quality)}
@@ -58,7 +58,7 @@ def main() -> None:
                 flush=True,
             )
     report = [{key: value if isinstance(value, str) else float(value) for key, value in row.items()} for row in rows]
-    write_report({"episodes": given.seeds * given.episodes, "rows": report}, given.json, ("numpy", "gymnasium"))
+    write_report({"episodes": args.seeds * args.episodes, "rows": report}, args.json, ("numpy", "gymnasium"))
 
 
 if __name__ == "__main__":

@@ -63,9 +63,9 @@ def retrieval_quality(
         scores: dict[int, list[tuple[float, float, float]]] = {depth: [] for depth in depths}
         for task in chosen:
             query = task.instructions.get(level or "", task.query)
-            found = [world.catalog[number].name for number in retriever.rank(query, task)[: max(depths)]]
+            names = [world.catalog[number].name for number in retriever.rank(query, task)[: max(depths)]]
             for depth in depths:
-                scores[depth].append(score(found[:depth], task))
+                scores[depth].append(score(names[:depth], task))
         for depth in depths:
             values = np.array(scores[depth]).reshape(-1, len(METRICS))
             low, high = intervals(values, np.ones_like(values), range(len(values)), 0, RESAMPLES)

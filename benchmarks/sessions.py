@@ -104,22 +104,22 @@ def main() -> None:
     parser.add_argument("--words", action="store_true", help=f"play {SESSION_CHAT}, with the simulated model")
     parser.add_argument("--settings", default="{}", help="arguments of the environment, as JSON")
     parser.add_argument("--json", type=Path)
-    given = parser.parse_args()
-    env_id = SESSION_CHAT if given.words else SESSION
-    env = costgym.make(env_id, split=given.split, disable_env_checker=True, **json.loads(given.settings))
+    args = parser.parse_args()
+    env_id = SESSION_CHAT if args.words else SESSION
+    env = costgym.make(env_id, split=args.split, disable_env_checker=True, **json.loads(args.settings))
     makers: dict[str, Callable[[], Agent]] = {name: (lambda name=name: make_agent(name, SESSION)) for name in LADDER}  # type: ignore[misc]
     found: dict[str, Shares] = {}
     spent: dict[str, list[float]] = {}
     chosen, known = {**makers, **WITHOUT}, {**makers, **WITHOUT, **HEDGED, **LEARNT}
-    if given.agents is not None or given.words:
-        named = (given.agents or SPOKEN).split(",")
-        chosen = {name: partial(make_agent, name, env_id) if given.words else known[name] for name in named}
+    if args.agents is not None or args.words:
+        named = (args.agents or SPOKEN).split(",")
+        chosen = {name: partial(make_agent, name, env_id) if args.words else known[name] for name in named}
     for name, make in chosen.items():
-        found[name], *spent[name] = shares(make(), env, given.sessions)
+        found[name], *spent[name] = shares(make(), env, args.sessions)
         refused, tokens = spent[name]
         print(f"{name:36} {found[name].mean():.4f} ± {half(found[name]):.4f} ({refused:.3f}, {tokens:,.0f})", flush=True)
-    if given.agents is None and not given.words:
-        found["LP bound"] = bounds(env, given.sessions)
+    if args.agents is None and not args.words:
+        found["LP bound"] = bounds(env, args.sessions)
         print(f"{'LP bound':36} {found['LP bound'].mean():.4f} ± {half(found['LP bound']):.4f}", flush=True)
     gaps = []
     for high, low in (pair for pair in PAIRS if found.keys() >= set(pair)):
@@ -131,8 +131,8 @@ def main() -> None:
         | dict(zip(("refused", "tokens"), spent.get(name, ()), strict=False))
         for name, values in found.items()
     ]
-    report = {"sessions": given.sessions, "split": given.split, "settings": json.loads(given.settings)}
-    write_report({**report, "rows": rows, "gaps": gaps}, given.json, ("numpy", "gymnasium"))
+    report = {"sessions": args.sessions, "split": args.split, "settings": json.loads(args.settings)}
+    write_report({**report, "rows": rows, "gaps": gaps}, args.json, ("numpy", "gymnasium"))
 
 
 if __name__ == "__main__":

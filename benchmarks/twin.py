@@ -41,8 +41,8 @@ def correlation(predicted: list[float], real: list[float]) -> dict[str, float] |
     if len(set(predicted)) < 2 or len(set(real)) < 2:
         return None
     draws = np.random.default_rng(0).integers(len(real), size=(1_000, len(real)))
-    found = [spearmanr(*pairs[:, draw]).statistic for draw in draws if all(len(set(row)) > 1 for row in pairs[:, draw])]
-    low, high = np.percentile(found, [2.5, 97.5])
+    statistics = [spearmanr(*pairs[:, draw]).statistic for draw in draws if all(len(set(row)) > 1 for row in pairs[:, draw])]
+    low, high = np.percentile(statistics, [2.5, 97.5])
     return {"value": float(spearmanr(*pairs).statistic), "low": float(low), "high": float(high)}
 
 
@@ -77,8 +77,8 @@ def main(arguments: list[str]) -> None:
     out = Path(arguments[arguments.index("--json") + 1])
     plot = Path(arguments[arguments.index("--plot") + 1]) if "--plot" in arguments else None
     rows: list[dict[str, Any]] = []
-    for given in arguments[: arguments.index("--json")]:
-        file, _, names = given.partition(":")
+    for argument in arguments[: arguments.index("--json")]:
+        file, _, names = argument.partition(":")
         text = Path(file).read_text()
         if not names:
             rows += json.loads(text)["rows"]

@@ -64,8 +64,8 @@ def main() -> None:
     for name in arguments.agents.split(","):
         row = measure(name, arguments.scenario, arguments.episodes, arguments.repeats)
         rows.append(row)
-        each = 1e6 / row["episodes"]
-        print(f"{name:14} play {row['play_s'] * each:6.0f} µs an episode, verify {row['verify_s'] * each:6.0f} µs, "
+        folder = 1e6 / row["episodes"]
+        print(f"{name:14} play {row['play_s'] * folder:6.0f} µs an episode, verify {row['verify_s'] * folder:6.0f} µs, "
               f"{row['ratio']:.2f} times as quick", flush=True)  # fmt: skip
     play_s, verify_s = sum(row["play_s"] for row in rows), sum(row["verify_s"] for row in rows)
     print(f"together       {play_s / verify_s:.2f} times as quick")

@@ -61,15 +61,15 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=200)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--json", type=Path)
-    asked = parser.parse_args()
+    args = parser.parse_args()
     agents = text_agents()
     with tempfile.TemporaryDirectory() as folder:
-        read, read_price, _ = played("reading", agents, asked.episodes, Path(folder), asked.jobs)
-        wrote, wrote_price, lost = played("writing", agents, asked.episodes, Path(folder), asked.jobs)
+        read, read_price, _ = played("reading", agents, args.episodes, Path(folder), args.jobs)
+        wrote, wrote_price, lost = played("writing", agents, args.episodes, Path(folder), args.jobs)
     rng = np.random.default_rng(0)
-    weights = [rng.multinomial(asked.episodes, np.full(asked.episodes, 1 / asked.episodes), RESAMPLES) for _ in WORLDS]
-    reading, writing = (weights[i] @ side.T / asked.episodes for i, side in enumerate((read, wrote)))  # (resamples, n_agents)
-    losing = weights[1] @ lost.T / asked.episodes
+    weights = [rng.multinomial(args.episodes, np.full(args.episodes, 1 / args.episodes), RESAMPLES) for _ in WORLDS]
+    reading, writing = (weights[i] @ side.T / args.episodes for i, side in enumerate((read, wrote)))  # (resamples, n_agents)
+    losing = weights[1] @ lost.T / args.episodes
     sides = {
         "reading": (read, reading), "writing": (wrote, writing), "money_lost": (lost, losing),
         "reading_price": (read_price, None), "writing_price": (wrote_price, None),
@@ -94,10 +94,10 @@ def main() -> None:
             reversed_pairs.append({"pair": [agents[i], agents[j]], "reading_ci95": ahead, "writing_ci95": behind})
     pairs = len(agents) * (len(agents) - 1) // 2
     report = {
-        "model": "simulated", "episodes": asked.episodes, "worlds": WORLDS, "rows": rows, "rank_correlation": correlations,
+        "model": "simulated", "episodes": args.episodes, "worlds": WORLDS, "rows": rows, "rank_correlation": correlations,
         "pairs": pairs, "reversed_pairs": reversed_pairs,
     }  # fmt: skip
-    write_report(report, asked.json)
+    write_report(report, args.json)
 
 
 if __name__ == "__main__":

@@ -83,14 +83,14 @@ def main() -> None:
     parser.add_argument("--decisions", type=int, default=81_920)
     parser.add_argument("--episodes", type=int, default=900, help="of the test")
     parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
+    args = parser.parse_args()
     torch.set_num_threads(1)
     began = time.process_time()
-    model = train(given.limit, given.decisions, given.seed)
+    model = train(args.limit, args.decisions, args.seed)
     print(f"{time.process_time() - began:.0f} seconds of processor time")
-    success, tokens = measure(model, given.episodes)
-    verdict = "no limit" if not given.limit else f"limit {given.limit:g}: {'kept' if tokens <= given.limit else 'broken'}"
-    print(f"{given.episodes} test episodes: right {success:.3f}, {tokens:.0f} tokens, {verdict}")
+    success, tokens = measure(model, args.episodes)
+    verdict = "no limit" if not args.limit else f"limit {args.limit:g}: {'kept' if tokens <= args.limit else 'broken'}"
+    print(f"{args.episodes} test episodes: right {success:.3f}, {tokens:.0f} tokens, {verdict}")
 
 
 if __name__ == "__main__":

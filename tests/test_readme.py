@@ -38,10 +38,10 @@ LONG = {
 
 def blocks(page: Path) -> list[tuple[str, str]]:
     """(language, code) of every fenced block that is to be executed."""
-    found = re.findall(r"^```(python|sh)\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    matches = re.findall(r"^```(python|sh)\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
     for pattern, shorter in SHORTER:
-        found = [(language, re.sub(pattern, shorter, code)) for language, code in found]
-    return found
+        matches = [(language, re.sub(pattern, shorter, code)) for language, code in matches]
+    return matches
 
 
 @pytest.mark.parametrize(

@@ -269,7 +269,7 @@ def main() -> None:
     parser.add_argument("--sample", type=int, help="trials of each command; all by default")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path, help="file of the report; what is in it of other commands stays")
-    given = parser.parse_args()
+    args = parser.parse_args()
     if LIBRARY not in os.environ:
         with tempfile.TemporaryDirectory() as place:
             library = f"{place}/faulty_files.so"
@@ -277,8 +277,8 @@ def main() -> None:
             subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], check=True)
             environment = {**os.environ, LIBRARY: library, "LD_PRELOAD": library, "OMP_NUM_THREADS": "1"}
             raise SystemExit(subprocess.run([sys.executable, __file__, *sys.argv[1:]], env=environment, check=False).returncode)
-    chosen = given.jobs.split(",") if given.jobs else list(JOBS)
-    report: dict[str, Any] = json.loads(given.json.read_text()) if given.json and given.json.exists() else {}
+    chosen = args.jobs.split(",") if args.jobs else list(JOBS)
+    report: dict[str, Any] = json.loads(args.json.read_text()) if args.json and args.json.exists() else {}
     with tempfile.TemporaryDirectory() as place:
         base = Path(place, "base")
         for line in BASE:
@@ -287,14 +287,14 @@ def main() -> None:
         for name in chosen:
             child = os.fork()  # what a job imports and starts stays its own
             if child == 0:
-                Path(place, "report").write_text(json.dumps(try_job(name, base, given.sample, given.seed)))
+                Path(place, "report").write_text(json.dumps(try_job(name, base, args.sample, args.seed)))
                 os._exit(0)
             assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, name
             report[name] = json.loads(Path(place, "report").read_text())
             shown = {key: value for key, value in report[name].items() if key != "wrong"}
             print(f"{name}: {shown}, {len(report[name]['wrong'])} wrong", flush=True)
-            if given.json is not None:
-                given.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+            if args.json is not None:
+                args.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     raise SystemExit(1 if any(each["wrong"] for each in report.values()) else 0)
 
 

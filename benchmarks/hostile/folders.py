@@ -1,6 +1,6 @@
 """Run every command that reads a folder on folders of hostile shapes, under strace: what is opened, written, waited for.
 
-    python benchmarks/hostile/folders.py [--names 1000000] [--shapes "fifo lock,next swap"] [--json FILE]
+    python benchmarks/hostile/folders.py [--names 1000000] [--shapes "fifo,swap"] [--jobs 2] [--json FILE]
 
 Each shape is a genuine run, an entry of it and files beside them, spoilt in one way: links out of the folder, loops, FIFOs,
 sockets, devices, hard links, half-made changes, sparse files, a million names, twins in case, deep folders. Commands of a shape
@@ -10,6 +10,7 @@ that the kernel opened below the folder that the shapes point at; a write there 
 """
 
 import argparse
+import itertools
 import json
 import os
 import re
@@ -19,25 +20,36 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks.report import write_report
 from costgym.agents.zoo import cards
 from costgym.chaos import Chaos
+from costgym.experiments.play.execution.engine import default_jobs
 from tests.experiments.board.test_hostile_folders import COMMANDS, LIMITS, WRITERS
 from tests.helpers.command_line import invoke
 from tests.helpers.specifications import CLINIC
 
 LONGEST_S = 60
+ONE = Lock()  # shapes change this process's folder
 DOCUMENTS = (
     *("run.json", "manifest.json", "leaderboard.json"),
-    *("calls.jsonl", "config.json", "world.yaml", "past.jsonl", "specification.json"),
+    *("calls.jsonl", "config.json", "world.yaml", "past.jsonl", "specification.json", "baseline.json", "prices.json"),
 )
-NAMED = ("calls.jsonl", "world.yaml", "past.jsonl")  # by whoever gives the command, who may name a link of his own
+NAMED = (
+    "calls.jsonl",
+    "world.yaml",
+    "past.jsonl",
+    "baseline.json",
+    "prices.json",
+)  # by whoever gives the command, who may name a link of his own
 Shape = Callable[[Path, Path], None]
 MORE: dict[str, Callable[[Path, Path], tuple[object, ...]]] = {
     **COMMANDS,
@@ -48,6 +60,11 @@ MORE: dict[str, Callable[[Path, Path], tuple[object, ...]]] = {
     "trained": lambda run, entry: ("run", f"catp:{run.parent / 'files'}", "--episodes", "1"),
     "scenario": lambda run, entry: ("run", "greedy", "--scenario", run.parent / "files/world.yaml", "--episodes", "1"),
     "past uses": lambda run, entry: ("run", "react+btp", "--experience", run.parent / "files/past.jsonl", "--episodes", "1"),
+    "cost": lambda run, entry: ("cost", run.parent / "files/calls.jsonl"),
+    "gate": lambda run, entry: ("gate", "react", "--baseline", run.parent / "files/baseline.json"),
+    "prices": lambda run, entry: (
+        *("prices", "import", run.parent / "files/prices.json", "--date", "2026-01-01", "--out", run.parent / "out.yaml"),
+    ),
     "export chats": lambda run, entry: (
         *("export", run.parent / "files/trajectories", "--format", "messages", "--out", run.parent / "out.jsonl"),
     ),
@@ -200,6 +217,9 @@ def make_files(folder: Path) -> None:
     (folder / "specification.json").write_text(json.dumps(CLINIC))
     assert invoke("collect", "--agent", "react", "--episodes", "20", "--out", folder / "trajectories", "--quiet").exit_code == 0
     assert invoke("experience", "--experience", "react:1", "--out", folder / "past.jsonl", "--quiet").exit_code == 0
+    assert invoke("gate", "react", "--write-baseline", folder / "baseline.json", "--quiet").exit_code == 0
+    listed = {"m": {"input_cost_per_token": 1e-6, "output_cost_per_token": 2e-6, "mode": "chat"}}
+    (folder / "prices.json").write_text(json.dumps(listed))
     with Chaos([seven], scenario="marketplace-reliable", log=folder / "calls.jsonl", time_scale=0) as chaos:
         for _ in range(40):
             with suppress(Exception):
@@ -266,8 +286,9 @@ def tried(genuine: Path, name: str, spoil: Shape) -> dict[str, Any]:
         copies = {"run": "run", "entry": "entry", "board": "run", "mine": "entry", "epoch": "epoch", "files": "files"}
         for target, source in copies.items():
             shutil.copytree(genuine / source, place / target)
-        for folder in (place / "run", place / "entry", place / "files"):
-            spoil(folder, outside)
+        with ONE:
+            for folder in (place / "run", place / "entry", place / "files"):
+                spoil(folder, outside)
         before, trace = state(outside), Path(below, "trace")
         command = [
             "strace",
@@ -307,13 +328,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--names", type=int, default=1_000_000)
     parser.add_argument("--shapes", type=lambda text: text.split(","))
+    parser.add_argument("--jobs", type=int, default=default_jobs(), help="shapes at once")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--on", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.on is not None:
         commands_on(options.on)
         return
-    rows = []
+    rows, begin = [], time.monotonic()
     with tempfile.TemporaryDirectory() as below:
         genuine = Path(below, "genuine")
         genuine.mkdir()
@@ -322,10 +344,15 @@ def main() -> None:
         assert invoke("submit", "pack", genuine / "run", "--out", genuine / "entry", *about).exit_code == 0
         assert invoke("submit", "epoch", "--out", genuine / "epoch", "--tasks", "1", "--worlds", "1").exit_code == 0
         make_files(genuine / "files")
-        for name, spoil in {"genuine": lambda folder, outside: None, **shapes(options.names)}.items():
-            if options.shapes is None or any(wanted in name for wanted in options.shapes):
-                rows.append(tried(genuine, name, spoil))
-                print(json.dumps(rows[-1]), flush=True)
+        chosen = {
+            name: spoil
+            for name, spoil in {"genuine": lambda folder, outside: None, **shapes(options.names)}.items()
+            if options.shapes is None or any(wanted in name for wanted in options.shapes)
+        }
+        with ThreadPoolExecutor(options.jobs) as pool:
+            for row in pool.map(tried, itertools.repeat(genuine), chosen, chosen.values()):
+                rows.append(row)
+                print(json.dumps(row), flush=True)
     spoilt = [row for row in rows if row["shape"] != "genuine"]
     report = {
         "shapes": len(spoilt),
@@ -333,6 +360,7 @@ def main() -> None:
         **{f"{name}_outside": sum(row[f"{name}_outside"] for row in spoilt) for name in ("opens", "writes")},
         **{name: sum(len(row[name]) for row in spoilt) for name in ("hangs", "tracebacks", "not_run")},
         "memory_mb": max(row["memory_mb"] or 0 for row in spoilt),
+        "minutes": round((time.monotonic() - begin) / 60, 1),
         "writers": list(WRITERS),
         "rows": rows,
     }

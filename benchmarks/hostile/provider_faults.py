@@ -173,7 +173,7 @@ class Provider(Server):
         """The next step of an honest solver: every need from its tools in turn, then the facts that were found."""
         messages = request["messages"]
         task = self.tasks[messages[1]["content"]]
-        results = "\n".join(str(each["content"]) for each in messages if each["role"] == "tool")
+        results = "\n".join(str(message["content"]) for message in messages if message["role"] == "tool")
         called = Counter(each["function"]["name"] for one in messages for each in one.get("tool_calls") or ())
         usage = {"prompt": len(messages) * 50, "completion": 20}
         for need in task.needs:
@@ -219,7 +219,7 @@ def recorded(folder: Path) -> dict[int, Trajectory]:
     """The recorded episodes by the seed of their requests."""
     (path,) = (folder / "trajectories" / "text").glob("*.jsonl")
     _, episodes = read_trajectories(path)
-    return {seed_of(each.seed, each.number): each for each in episodes}
+    return {seed_of(episode.seed, episode.number): episode for episode in episodes}
 
 
 def seed_of(seed: int, number: int) -> int:
@@ -358,15 +358,15 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the moments of the kills")
     parser.add_argument("--part", choices=("faults", "limit"), help="one part alone")
     parser.add_argument("--json", type=Path, help="file of the report; what is in it of the other part stays")
-    given = parser.parse_args()
-    report: dict[str, Any] = json.loads(given.json.read_text()) if given.json and given.json.exists() else {}
-    if given.part != "limit":
-        report["faults"] = faults(given.episodes, given.share, given.kills, given.seed)
-    if given.part != "faults":
+    args = parser.parse_args()
+    report: dict[str, Any] = json.loads(args.json.read_text()) if args.json and args.json.exists() else {}
+    if args.part != "limit":
+        report["faults"] = faults(args.episodes, args.share, args.kills, args.seed)
+    if args.part != "faults":
         report["limit"] = limit()
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    report[f"processor_seconds_{given.part or 'all'}"] = round(sum(each.ru_utime + each.ru_stime for each in used), 1)
-    write_report(report, given.json, ("openai",))
+    report[f"processor_seconds_{args.part or 'all'}"] = round(sum(each.ru_utime + each.ru_stime for each in used), 1)
+    write_report(report, args.json, ("openai",))
     sys.exit(1 if report.get("faults", {}).get("wrong") else 0)
 
 

@@ -101,10 +101,10 @@ def _table(args: argparse.Namespace, settings: dict[str, Any]) -> list[dict[str,
 
     def show(name: str, planner: Any) -> None:
         for kind in KINDS if args.tasks == "all" else (args.tasks,):
-            found = measure(plans_of(planner, evaluator, args.seed), tasks(kind, "test"), "test", evaluator)
+            measured = measure(plans_of(planner, evaluator, args.seed), tasks(kind, "test"), "test", evaluator)
             if name == "oracle-informed":
-                informed[kind] = found.quality
-            rows.append({"policy": name, "tasks": kind, "seed": args.seed, **_columns(found, informed[kind])})
+                informed[kind] = measured.quality
+            rows.append({"policy": name, "tasks": kind, "seed": args.seed, **_columns(measured, informed[kind])})
             _print(rows[-1])
 
     print(f"{'policy':18} {'tasks':14} {'QoP':>7} {'share':>7} {'score':>7} {'price':>7} {'s':>7} {'valid':>6}", flush=True)

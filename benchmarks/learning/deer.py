@@ -174,7 +174,10 @@ def lead(differences: dict[str, np.ndarray[Any, Any]]) -> dict[str, Any]:
     """Return how much better the mean of P_DC on seen and on unseen tools is, with its interval; both sets are
     resampled."""
     luck = np.random.default_rng(0)
-    drawn = [each[luck.integers(0, len(each), (RESAMPLES, len(each)))].mean(1) for each in differences.values()]
+    drawn = [
+        difference[luck.integers(0, len(difference), (RESAMPLES, len(difference)))].mean(1)
+        for difference in differences.values()
+    ]
     low, high = np.percentile(np.mean(drawn, axis=0), (2.5, 97.5))
     shares = {kind: float(each.mean()) for kind, each in differences.items()}
     return {**shares, "lead": sum(shares.values()) / len(shares), "ci95": [float(low), float(high)]}

@@ -94,21 +94,21 @@ def main() -> None:
     parser.add_argument("--decisions", type=int, default=81_920, help="of a training under the limit on tokens")
     parser.add_argument("--steps", type=int, default=98_304, help="of a training under the limit on seconds")
     parser.add_argument("--json", type=Path, default=RESULTS)
-    given = parser.parse_args()
+    args = parser.parse_args()
     torch.set_num_threads(1)
-    report: Figures = json.loads(given.json.read_text()) if given.json.exists() else {}
-    if given.part == "choose":
-        report["choose"] = [tokens_of(0, given.decisions, rate, "valid", "decision") for rate in RATES]
-        write_report(report, given.json, ("torch", "stable-baselines3", "sb3-contrib"))
+    report: Figures = json.loads(args.json.read_text()) if args.json.exists() else {}
+    if args.part == "choose":
+        report["choose"] = [tokens_of(0, args.decisions, rate, "valid", "decision") for rate in RATES]
+        write_report(report, args.json, ("torch", "stable-baselines3", "sb3-contrib"))
         return
-    for seed in given.seeds.split(","):
-        if given.part == "tokens":
-            found = tokens_of(int(seed), given.decisions, chosen_rate(report["choose"]), "test", ANOTHER_WORLD)
+    for seed in args.seeds.split(","):
+        if args.part == "tokens":
+            found = tokens_of(int(seed), args.decisions, chosen_rate(report["choose"]), "test", ANOTHER_WORLD)
         else:
             check_limit()
-            found = seconds_of(int(seed), given.steps)
-        report[given.part] = {**report.get(given.part, {}), seed: found}
-        write_report(report, given.json, ("torch", "stable-baselines3", "sb3-contrib"))
+            found = seconds_of(int(seed), args.steps)
+        report[args.part] = {**report.get(args.part, {}), seed: found}
+        write_report(report, args.json, ("torch", "stable-baselines3", "sb3-contrib"))
 
 
 if __name__ == "__main__":

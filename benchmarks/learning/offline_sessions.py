@@ -102,23 +102,23 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--sessions", type=int, default=300, help="of test")
     parser.add_argument("--json", type=Path)
-    given = parser.parse_args()
+    args = parser.parse_args()
     torch.set_num_threads(1)
     found = data()
-    if given.what == "choose":
+    if args.what == "choose":
         for weight in WEIGHTS:
-            network, seconds = learn(found, "cql", weight, 0, given.updates)
+            network, seconds = learn(found, "cql", weight, 0, args.updates)
             print(weight, round(float(measure(network, "valid", 100).mean()), 4), seconds, flush=True)
         return
-    paced = references(given.sessions, names=("paced",))["paced"]
+    paced = references(args.sessions, names=("paced",))["paced"]
     rows: list[dict[str, Any]] = [row("paced", paced, paced)]
     for method in ("bc", "cql"):
-        for seed in range(given.seeds):
-            network, seconds = learn(found, method, WEIGHT, seed, given.updates)
-            shares = measure(network, "test", given.sessions)
+        for seed in range(args.seeds):
+            network, seconds = learn(found, method, WEIGHT, seed, args.updates)
+            shares = measure(network, "test", args.sessions)
             rows.append({**row(f"{method} seed-{seed}", shares, paced), "seconds": seconds})
-    report = {"dataset": DATASET, "decisions": len(found["actions"]), "updates": given.updates, "weight": WEIGHT, "rows": rows}
-    write_report(report, given.json, ("numpy", "gymnasium", "torch", "minari"))
+    report = {"dataset": DATASET, "decisions": len(found["actions"]), "updates": args.updates, "weight": WEIGHT, "rows": rows}
+    write_report(report, args.json, ("numpy", "gymnasium", "torch", "minari"))
 
 
 if __name__ == "__main__":

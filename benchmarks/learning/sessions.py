@@ -141,8 +141,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("sessions-ppo"))
     parser.add_argument("--sessions", type=int, default=300, help="of test")
     parser.add_argument("--json", type=Path)
-    given = parser.parse_args()
-    {"train": train, "test": test, "stock": stock}[given.what](given)
+    args = parser.parse_args()
+    {"train": train, "test": test, "stock": stock}[args.what](args)
 
 
 if __name__ == "__main__":

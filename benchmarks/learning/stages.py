@@ -96,9 +96,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("worlds", nargs="+", choices=list(WORLDS))
     parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
+    args = parser.parse_args()
     torch.set_num_threads(1)
-    for world in given.worlds:
+    for world in args.worlds:
         print(world)
         began = time.process_time()
         family = family_of(world)
@@ -108,13 +108,13 @@ def main() -> None:
         ]
         batch = DummyVecEnv([lambda env=env: env for env in envs])
         stages = Stages(envs, family.cost_limit)
-        model = MaskablePPO("MlpPolicy", batch, seed=given.seed, **SETTINGS)
+        model = MaskablePPO("MlpPolicy", batch, seed=args.seed, **SETTINGS)
         model.learn(STAGES[-1], callback=stages)
         assert len(stages.kept) == len(STAGES)
         about = {
             "algorithm": "MaskablePPO, MlpPolicy",
-            "command": f"python benchmarks/learning/stages.py {world} --seed {given.seed}",
-            "seed": given.seed,
+            "command": f"python benchmarks/learning/stages.py {world} --seed {args.seed}",
+            "seed": args.seed,
             "environments": ENVIRONMENTS,
             "settings": SETTINGS,
             "steps": STAGES,

@@ -130,28 +130,28 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("part", choices=("ppo", "choose", "dqn", "rules"))
     parser.add_argument("--seeds", default="0", help="of training, with commas between them")
-    parser.add_argument("--minutes", default=",".join(f"{each:g}" for each in MINUTES), help="of ppo: when it is measured")
+    parser.add_argument("--minutes", default=",".join(f"{minute:g}" for minute in MINUTES), help="of ppo: when it is measured")
     parser.add_argument("--json", type=Path, default=RESULTS)
-    given = parser.parse_args()
+    args = parser.parse_args()
     torch.set_num_threads(1)
-    report: dict[str, Any] = json.loads(given.json.read_text()) if given.json.exists() else {}
-    if given.part == "rules":
+    report: dict[str, Any] = json.loads(args.json.read_text()) if args.json.exists() else {}
+    if args.part == "rules":
         report["rules"] = rules()
-    elif given.part == "choose":
+    elif args.part == "choose":
         report["choose"] = []
         for settings in CHOICES:
             report["choose"].append({**settings, **dqn(0, DQN_STEPS, "train", CHOICE_EPISODES, **settings)})
             print(report["choose"][-1], flush=True)
     else:
-        for seed in map(int, given.seeds.split(",")):
-            if given.part == "ppo":
-                found: Any = ppo(seed, tuple(map(float, given.minutes.split(","))))
+        for seed in map(int, args.seeds.split(",")):
+            if args.part == "ppo":
+                found: Any = ppo(seed, tuple(map(float, args.minutes.split(","))))
             else:
                 found = dqn(seed, DQN_STEPS, "test", EPISODES)
-            report.setdefault(given.part, {})[str(seed)] = found
+            report.setdefault(args.part, {})[str(seed)] = found
             print(seed, found, flush=True)
-            write_report(report, given.json, ("torch", "stable-baselines3", "sb3-contrib", "gymnasium"))
-    write_report(report, given.json, ("torch", "stable-baselines3", "sb3-contrib", "gymnasium"))
+            write_report(report, args.json, ("torch", "stable-baselines3", "sb3-contrib", "gymnasium"))
+    write_report(report, args.json, ("torch", "stable-baselines3", "sb3-contrib", "gymnasium"))
 
 
 if __name__ == "__main__":

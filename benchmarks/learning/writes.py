@@ -55,25 +55,25 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--agents", default=",".join(AGENTS))
     parser.add_argument("--json", type=Path)
-    given = parser.parse_args()
+    args = parser.parse_args()
     torch.set_num_threads(1)
-    choice = given.out / "choice.json"
-    if given.command == "choose":
+    choice = args.out / "choice.json"
+    if args.command == "choose":
         rows = {}
         for name, settings in GRID.items():
-            folder = given.out / name.replace(" ", "-")
-            train_ppo(folder, SCENARIO, 0, minutes=given.minutes, **settings)
+            folder = args.out / name.replace(" ", "-")
+            train_ppo(folder, SCENARIO, 0, minutes=args.minutes, **settings)
             rows[name] = row = summary(play(Sb3Agent(folder), "train", range(TASKS)))
             print(f"{name:14}", "  ".join(f"{figure} {row[figure][0]:.3f}" for figure in FIGURES), flush=True)
         choice.write_text(json.dumps({"chosen": max(rows, key=lambda name: rows[name]["quality"]), "on_train_tasks": rows}))
-    elif given.command == "train":
+    elif args.command == "train":
         chosen = json.loads(choice.read_text())["chosen"]
-        for seed in range(given.seeds):
+        for seed in range(args.seeds):
             began = time.process_time()
-            result = train_ppo(given.out / f"ppo-{seed}", SCENARIO, seed, minutes=given.minutes, **GRID[chosen])
+            result = train_ppo(args.out / f"ppo-{seed}", SCENARIO, seed, minutes=args.minutes, **GRID[chosen])
             print(f"ppo-{seed}: {result.steps} decisions, {time.process_time() - began:.0f} s of processor time", flush=True)
     else:
-        compare(given)
+        compare(args)
 
 
 def play(agent: Agent, split: str, tasks: range) -> list[EpisodeResult]:

@@ -25,20 +25,20 @@ SPLITS = {"train": "seen", "test": "unseen"}
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path)
-    given = parser.parse_args()
+    args = parser.parse_args()
     evaluator = Evaluator(shipped_outcomes(None))
     rows = []
     for kind in ("sequential", "nonsequential"):
         for split, which in SPLITS.items():
             informed = 0.0
             for name in PLANNERS:
-                found = measure(plans_of(make_planner(name), evaluator), tasks(kind, split), "test", evaluator)
-                informed = informed or found.quality
+                measured = measure(plans_of(make_planner(name), evaluator), tasks(kind, split), "test", evaluator)
+                informed = informed or measured.quality
                 rows.append(
-                    {"planner": name, "tasks": kind, "which": which, "plans": found.plans, "quality": found.quality}
-                    | {"share": found.quality / informed, "valid": found.valid}
+                    {"planner": name, "tasks": kind, "which": which, "plans": measured.plans, "quality": measured.quality}
+                    | {"share": measured.quality / informed, "valid": measured.valid}
                 )
-    write_report({"command": "OMP_NUM_THREADS=1 python benchmarks/opencatp/unseen_tasks.py", "rows": rows}, given.json)
+    write_report({"command": "OMP_NUM_THREADS=1 python benchmarks/opencatp/unseen_tasks.py", "rows": rows}, args.json)
 
 
 if __name__ == "__main__":

@@ -53,13 +53,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path, help="folder of `costgym reproduce catp --out`")
     parser.add_argument("--json", type=Path)
-    given = parser.parse_args()
+    args = parser.parse_args()
     found = []
     for kind in KINDS:
         for protocol in (PUBLISHED, BOARD):
             results: dict[str, list[EpisodeResult]] = {}
             for part in (protocol, "shared"):
-                for episode in read_episodes(given.run / "boards" / f"{part}-{kind}-{ALPHA:g}"):
+                for episode in read_episodes(args.run / "boards" / f"{part}-{kind}-{ALPHA:g}"):
                     results.setdefault(short_name(episode.agent, kind), []).append(episode)
             for ours, base in PAIRS:
                 row: dict[str, Any] = {"tasks": kind, "policies": protocol, "difference": f"{ours} less {base}"}
@@ -68,7 +68,7 @@ def main() -> None:
                 with patch.dict(METRICS, {"average_seconds": seconds_apart}):
                     row["prompted planners' tools one after another"] = differences(results, ours, base, protocol)
                 found.append(row)
-    write_report({"command": f"python benchmarks/papers/catp_causes.py {given.run.name}", "rows": found}, given.json)
+    write_report({"command": f"python benchmarks/papers/catp_causes.py {args.run.name}", "rows": found}, args.json)
 
 
 if __name__ == "__main__":

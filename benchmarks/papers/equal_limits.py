@@ -36,16 +36,16 @@ def main() -> None:
     parser.add_argument("--planners", default=",".join(PLANNERS), help="which planners to play, with commas between")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--json", type=Path)
-    given = parser.parse_args()
-    scenario, planners = "marketplace", given.planners.split(",")
-    if given.failures:
-        scenario = parse_scenario({**load_scenario(scenario).model_dump(mode="json"), "failures": given.failures})
+    args = parser.parse_args()
+    scenario, planners = "marketplace", args.planners.split(",")
+    if args.failures:
+        scenario = parse_scenario({**load_scenario(scenario).model_dump(mode="json"), "failures": args.failures})
     rows, played = [], []
     for limits, search in LIMITS.items():
-        board = given.out / limits.replace(" ", "-")
+        board = args.out / limits.replace(" ", "-")
         agents = [BASE] if search else [BASE, *planners]
         config = make_run_config("quick", agents=agents, budgets="price=15,30,60", search=search, scenario=scenario)
-        document = run_leaderboard(config, board, given.jobs).document
+        document = run_leaderboard(config, board, args.jobs).document
         # the planners' limits are the same in both
         played = [*(one for one in played if one.agent != BASE), *read_episodes(board)]
         for row in document["rows"]:
@@ -61,8 +61,8 @@ def main() -> None:
                 points = [round(100 * value, 1) for value in (less.difference, *less.ci95)]
                 rows.append({"limits": limits, "agent": f"{agent} less {BASE}", "budget": budget, "pass_rate, points": points})
     write_report(
-        {"command": "python benchmarks/papers/equal_limits.py", "failures": given.failures or "marketplace", "rows": rows},
-        given.json,
+        {"command": "python benchmarks/papers/equal_limits.py", "failures": args.failures or "marketplace", "rows": rows},
+        args.json,
     )
 
 

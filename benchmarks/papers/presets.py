@@ -73,31 +73,30 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/presets"))
     parser.add_argument("--device", default="cpu", help="cpu, cuda or auto; a policy is measured on a GPU where there is one")
     parser.add_argument("--json", type=Path)
-    given = parser.parse_args()
-    names, found = given.presets.split(","), []
-    for kind in given.tasks.split(","):
+    args = parser.parse_args()
+    names, found = args.presets.split(","), []
+    for kind in args.tasks.split(","):
         runs: dict[str, list[str]] = {
-            name: [train(name, kind, seed, given.steps, given.out, given.device) for seed in range(given.seeds)]
-            for name in names
+            name: [train(name, kind, seed, args.steps, args.out, args.device) for seed in range(args.seeds)] for name in names
         }
-        others = runs.get(given.than, [given.than] * given.seeds)
+        others = runs.get(args.than, [args.than] * args.seeds)
         agents = list(dict.fromkeys([*others, *(run for own in runs.values() for run in own)]))
-        board = given.out / re.sub(r"[^\w.-]", "_", f"board-{kind}-{given.presets}-{given.than}-{given.seeds}-{given.steps}")
+        board = args.out / re.sub(r"[^\w.-]", "_", f"board-{kind}-{args.presets}-{args.than}-{args.seeds}-{args.steps}")
         run_leaderboard(make_run_config("opencatp", agents=agents, vary={"alpha": (0.5,), "tasks": (kind,)}), board)
         results = {agent: [one for one in read_episodes(board) if one.agent == agent] for agent in agents}
         rows = {row["agent"]: row for row in plan_rows(results, PUBLISHED, average_only=True) if row["group"] == AVERAGE}
-        if given.than not in runs:
-            print(f"{kind}: {given.than} {rows[given.than]['quality_of_plan']:.3f}")
+        if args.than not in runs:
+            print(f"{kind}: {args.than} {rows[args.than]['quality_of_plan']:.3f}")
         for name, own in runs.items():
-            row: dict[str, Any] = {"tasks": kind, "preset": name, "seeds": given.seeds, "steps": given.steps}
+            row: dict[str, Any] = {"tasks": kind, "preset": name, "seeds": args.seeds, "steps": args.steps}
             row |= {key: figure([rows[run] for run in own], key) for key in FIGURES}
-            if name != given.than:
+            if name != args.than:
                 less = [difference_row(results, *pair, PUBLISHED) for pair in zip(own, others, strict=True)]
-                row |= {f"{word} {given.than}": figure(less, key) for key, word in LESS.items()}
+                row |= {f"{word} {args.than}": figure(less, key) for key, word in LESS.items()}
             found.append(row)
             print(json.dumps(row), flush=True)
-            if given.json is not None:
-                write_atomically(given.json, json.dumps(found, indent=1) + "\n")
+            if args.json is not None:
+                write_atomically(args.json, json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -71,7 +71,7 @@ class SizedAnswers:
         median = self.median_tokens(tool)
         if not median or not (text.startswith("{") and text.endswith("}")):
             return text
-        luck = stable_integer(self._seed, "result size", key_of(tool), text)
+        luck = stable_integer(self._seed, "result size", tool.key, text)
         spread = tool.profile.result_spread if tool.profile.result_tokens else _SPREAD
         tokens = min(MOST, median * exp(spread * NormalDist().inv_cdf((luck % 4096 + 0.5) / 4096)))
         rows = (int(tokens) * _CHARACTERS - len(text)) // _ROW
@@ -79,8 +79,3 @@ class SizedAnswers:
             return text
         first = (luck >> 12) % _ROWS * _ROW
         return f'{text[:-1]}, "related": [{_FILLING[first : first + rows * _ROW - 2]}]}}'
-
-
-def key_of(tool: Tool) -> str:
-    """The name from which everything about a tool is drawn."""
-    return str(getattr(tool, "key", "") or tool.name)

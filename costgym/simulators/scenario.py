@@ -5,7 +5,7 @@ Two scenarios with the same `digest` are the same world in every process.
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -46,11 +46,13 @@ from costgym.simulators.marketplace.sources import (
 )
 from costgym.simulators.marketplace.stress import Stress
 from costgym.simulators.marketplace.writing_market import WritingSource
+from costgym.simulators.one_world.source import OneWorldSource
 from costgym.simulators.pricing import FaasPricing
 from costgym.simulators.prompt_cache import PER_DOLLAR, USUAL, CacheRules, LongPrices, ModelPrices, in_currency
 from costgym.simulators.result_sizes import SizedAnswers
 from costgym.simulators.retrieval import Retrieval, RetrievedTasks, Retriever
 from costgym.simulators.tasks import Answers, Judge, Task
+from costgym.simulators.tools import Tool
 from costgym.simulators.world import Candidate, Enforcement, World, WorldEvent
 
 UNSEEN = "unseen"  # the split whose tools no other split has
@@ -148,6 +150,7 @@ class Scenario(StrictModel):
         | ToolDeerSource
         | CustomSource
         | WritingSource
+        | OneWorldSource
         | ForgedSource
         | WorldsSource
     ) = Field(default_factory=MarketplaceSource, discriminator="kind")
@@ -322,7 +325,12 @@ def _build(document: str) -> World:
         market_of_its_own = MarketplaceSource(world=source.world, tools=60, providers=12, categories=4, train=4, test=4)
         rules = scenario.model_copy(update={"source": market_of_its_own, "events": ()})
         return recorded_world(rules.build(), scenario.seed, source.data or "")
-    return world_of(scenario, market_of(scenario))
+    world = world_of(scenario, market_of(scenario))
+    if isinstance(source, OneWorldSource):
+        from costgym.simulators.one_world.world import with_vision_prices
+
+        return with_vision_prices(world, scenario.currency)
+    return world
 
 
 def market_of(scenario: Scenario) -> Marketplace:
@@ -355,9 +363,7 @@ def world_of(scenario: Scenario, market: Marketplace) -> World:
         faas=pricing,
         tokens=scenario.token_prices(),
         measured_thinking=scenario.thinking == "measured",
-        events=Timetable(scenario.seed, scenario.events, {tool.name: tool.category for tool in market.catalog})
-        if scenario.events
-        else None,
+        events=Timetable(scenario.seed, scenario.events, market.catalog) if scenario.events else None,
         **{name: getattr(scenario, name) for name in SHARED_FIELDS},
     )
 
@@ -370,14 +376,14 @@ def _answers(scenario: Scenario, market: Marketplace) -> Answers:
 
 
 class Timetable:
-    """Schedules a scenario's events for a task. Which tools an event concerns depends on their names alone."""
+    """Schedules a scenario's events for a task. Which tools an event concerns depends on their keys alone."""
 
-    def __init__(self, seed: int, events: Sequence[Event], categories: dict[str, str]) -> None:
-        known = categories.keys()
+    def __init__(self, seed: int, events: Sequence[Event], tools: Iterable[Tool]) -> None:
+        self._tools = {tool.name: tool for tool in tools}
         for event in events:
             for name in event.tools or ():
-                check_known("tool", name, known)
-        self._seed, self._events, self._categories = seed, events, categories
+                check_known("tool", name, self._tools)
+        self._seed, self._events = seed, events
 
     def __call__(self, task: Task, slots: Sequence[Candidate]) -> list[WorldEvent]:
         notices = []
@@ -395,9 +401,9 @@ class Timetable:
     def _hits(self, number: int, event: Event, name: str) -> bool:
         if event.tools is not None and name not in event.tools:
             return False
-        if event.category is not None and self._categories[name] != event.category:
+        if event.category is not None and self._tools[name].category != event.category:
             return False
-        return event.share >= 1.0 or stable_integer(self._seed, "event", number, name) / 2**64 < event.share
+        return event.share >= 1.0 or stable_integer(self._seed, "event", number, self._tools[name].key) / 2**64 < event.share
 
 
 def scenario_names() -> list[str]:

@@ -39,6 +39,9 @@ class Need:
     asked: bool = True  # the answer must state it; False where it only serves to find another need's fact
     optional: bool = False
     state: bool = False  # it wants an effect to be there once, which calls of its tools make; `fact` is what they return
+    given: bool = False  # it is known from the start: the query, or what everybody knows, answers it, and no tool serves it
+    # texts that an answer must not state beside the fact: it would leave open which of them it means
+    rivals: tuple[str, ...] = ()
     amount: float = 0.0  # what such an effect is worth, in the scenario's currency: what is lost where it is there twice
 
     @property
@@ -176,7 +179,16 @@ def arguments_match(actual: Mapping[str, Any], wanted: Mapping[str, Any] | None)
     """Return whether every wanted value is among the given arguments. Further arguments do not matter."""
     if wanted is None:
         return True
-    return all(name in actual and normalise(actual[name]) == normalise(value) for name, value in wanted.items())
+    return all(name in actual and _agrees(actual[name], value) for name, value in wanted.items())
+
+
+def _agrees(actual: Any, wanted: Any) -> bool:
+    """Return whether a value is the wanted one; of an object its wanted members, and of a list each item."""
+    if isinstance(wanted, Mapping):
+        return isinstance(actual, Mapping) and arguments_match(actual, wanted)
+    if isinstance(wanted, list | tuple):
+        return isinstance(actual, list | tuple) and len(actual) == len(wanted) and all(map(_agrees, actual, wanted))
+    return normalise(actual) == normalise(wanted)
 
 
 _WORD = re.compile(r"\w")

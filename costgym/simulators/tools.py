@@ -141,11 +141,18 @@ class Tool(ToolText):
         profile: What a call costs and how it may fail.
         capability: What it can do; tools of one capability can replace each other.
         effect: What its calls do to the world; None for a tool that reads.
+        origin: Its name in version 0 of the world, where version 1 shows another.
     """
 
     profile: ToolProfile = field(default_factory=ToolProfile)
     capability: str = ""
     effect: Effect | None = None
+    origin: str = field(default="", repr=False)
+
+    @property
+    def key(self) -> str:
+        """The name from which everything of a tool is drawn, the same in all versions of the world."""
+        return self.origin or self.name
 
 
 @dataclass(frozen=True, slots=True)

@@ -174,7 +174,7 @@ def _(folder: Path) -> float:
 def voided(packed: Path) -> None:
     """The failures of every row are declared void, in all that a manifest says of them."""
     verdict = validate(packed)
-    failed = {(each.agent, each.episode) for each in verdict.results if not (each.strict and each.within_budget)}
+    failed = {(result.agent, result.episode) for result in verdict.results if not (result.strict and result.within_budget)}
 
     def declare(document: dict[str, Any]) -> None:
         for file in document["files"]:
@@ -203,8 +203,8 @@ def _(folder: Path) -> float:
 
 def _gain(folder: Path, entries: list[Path], who: str) -> float:
     """What an identity's row reaches beyond that of the identity named Honest, in one epoch."""
-    found = arena.rows(arena.board(entries, arena.epoch(folder / "spring", tasks=4), folder / "board"))
-    return 100.0 * (found[who]["pass_rate_under_budget"] - found["Honest"]["pass_rate_under_budget"])
+    rows = arena.rows(arena.board(entries, arena.epoch(folder / "spring", tasks=4), folder / "board"))
+    return 100.0 * (rows[who]["pass_rate_under_budget"] - rows["Honest"]["pass_rate_under_budget"])
 
 
 @adversary("gives a key twice, one value for each reader", "stopped", "JSON with a key that stands twice is not read.")
@@ -425,10 +425,10 @@ def _(folder: Path) -> float:
 def _(folder: Path) -> float:
     made = [arena.entry(folder / "entries", name, [agent]) for name, agent in (("Honest", "greedy"), ("Lucky", "greedy"))]
     bad = arena.entry(folder / "bad", "LUCKY", ["random"])
-    found = arena.board([*made, bad], arena.epoch(folder / "spring", tasks=4), folder / "board")
-    [row] = [row for row in found["rows"] if row.get("submission", {}).get("name", "").lower() == "lucky"]
+    board = arena.board([*made, bad], arena.epoch(folder / "spring", tasks=4), folder / "board")
+    [row] = [row for row in board["rows"] if row.get("submission", {}).get("name", "").lower() == "lucky"]
     assert row["rerun"]["tries"] == 2
-    return 100.0 * (row["pass_rate_under_budget"] - arena.rows(found)["Honest"]["pass_rate_under_budget"])
+    return 100.0 * (row["pass_rate_under_budget"] - arena.rows(board)["Honest"]["pass_rate_under_budget"])
 
 
 def _yaml(folder: Path, text: str, words: str) -> float:

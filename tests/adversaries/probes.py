@@ -73,8 +73,8 @@ def play(folder: Path, kind: str) -> dict[str, str]:
     """Play the probes that leave their process alive; returns "done", or the error that each met."""
     with scene(folder, kind != sandbox.NONE) as code, ProcessAgent("inside.py:Probes", NUMERIC, code, sandbox=kind) as agent:
         agent.reset(None, {}, {}, 0)
-        found: dict[str, str] = json.loads(agent.act({}, {}))
-    return found
+        document: dict[str, str] = json.loads(agent.act({}, {}))
+    return document
 
 
 # -- those that end or block their process -------------------------------------------------------------------------------------

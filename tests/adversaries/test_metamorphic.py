@@ -50,9 +50,9 @@ def _set(place: tuple[Any, ...], folder: Path) -> None:
 
 
 def _of_the_manifest(which: Callable[[tuple[Any, ...]], bool], folder: Path) -> Iterator[Change]:
-    for place in paths(json.loads((folder / "manifest.json").read_text())):
-        if which(place):
-            yield partial(_set, place)
+    for path in paths(json.loads((folder / "manifest.json").read_text())):
+        if which(path):
+            yield partial(_set, path)
 
 
 def _lines(change: Callable[[list[str]], list[str]], digest: bool, folder: Path) -> None:

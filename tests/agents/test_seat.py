@@ -80,7 +80,7 @@ def test_an_agent_cannot_reach_the_model_that_reads_the_task(name: str) -> None:
     again = pickle.loads(pickle.dumps(agent))
     env = costgym.make(agent.env_id, split="test")
     play(env, agent, base_env(env).numbers[0], seed=5)
-    assert not any(isinstance(each, (*HIDDEN, Task)) for each in parts(agent, set()))
+    assert not any(isinstance(part, (*HIDDEN, Task)) for part in parts(agent, set()))
     first, second = (play(env, each, base_env(env).numbers[1], seed=5) for each in (agent, again))
     assert [call.tool for call in first.calls] == [call.tool for call in second.calls]
 

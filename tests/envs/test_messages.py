@@ -113,8 +113,8 @@ def test_a_budget_has_three_forms(env_id: str, limits: Any) -> None:
 
 def test_a_rollout_takes_an_agent_its_name_or_a_function() -> None:
     env = costgym.make(NUMERIC, split="test")
-    found = costgym.rollout(env, "greedy", episodes=3)
-    assert found == costgym.rollout(env, make_agent("greedy"), episodes=3)
+    results = costgym.rollout(env, "greedy", episodes=3)
+    assert results == costgym.rollout(env, make_agent("greedy"), episodes=3)
     finish = env.unwrapped.finish_action  # type: ignore[attr-defined]
     nothing = costgym.rollout(env, lambda observation, info: finish, episodes=3)
     assert [result.calls for result in nothing] == [0, 0, 0]

@@ -108,8 +108,8 @@ def test_a_rollout_over_several_scenarios_meets_them_all() -> None:
     assert len({base_env(env).instance(index, 0).seed for index in range(8)}) == 8
     results = costgym.rollout(env, make_agent("greedy"), episodes=8, seed=0)
     drawn = set()
-    for each in results:
-        env.reset(seed=each.seed)
+    for result in results:
+        env.reset(seed=result.seed)
         drawn.add(base_env(env).scenario.name)  # type: ignore[attr-defined]
     assert drawn == {"a", "b"}
 

@@ -98,8 +98,8 @@ def test_calls_side_by_side_in_words() -> None:
     observation, *_, info = text.step(encode_action(CANCEL, {"tool": "tool_99"}))
     assert "tool: expected the name of a tool, got 'tool_99'" in observation and info["statuses"] == "invalid_arguments"
     observation, *_ = text.step(encode_action(NEXT))
-    asked = text.account().session.fact
-    assert ("1 for another fact" in observation) == (asked[0] != asked[1])
+    fact = text.account().session.fact
+    assert ("1 for another fact" in observation) == (fact[0] != fact[1])
     observation, *_, info = text.step(encode_action(WAIT))
     assert observation.startswith(f"{served[0]} has ended: ") and "In flight" not in observation
     assert "It was for query 1; " in observation and info["results"][0]["tool"] == served[0]

@@ -29,6 +29,6 @@ def test_whatever_fails_the_old_or_the_new_is_left_and_the_file_is_named(jobs: s
     line = [sys.executable, str(SCRIPT), "--jobs", jobs, "--sample", str(trials), "--seed", "3", "--json", str(report)]
     done = subprocess.run(line, capture_output=True, text=True, env={**os.environ, "COLUMNS": "200"}, check=False, timeout=550)
     assert done.returncode == 0, done.stderr[-2000:]
-    found = json.loads(report.read_text())
-    assert sorted(found) == sorted(jobs.split(","))
-    assert all(each["trials"] == trials and each["wrong"] == [] for each in found.values())
+    document = json.loads(report.read_text())
+    assert sorted(document) == sorted(jobs.split(","))
+    assert all(each["trials"] == trials and each["wrong"] == [] for each in document.values())

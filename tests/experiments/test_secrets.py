@@ -41,10 +41,10 @@ def files_with_key(folder: Path) -> list[str]:
     found = []
     for path in folder.rglob("*"):
         if path.is_file():
-            kept = path.read_bytes()
+            content = path.read_bytes()
             if path.suffix in (".sqlite", ".db"):
-                kept += "\n".join(sqlite3.connect(path).iterdump()).encode()
-            found += [str(path)] if holds_key(kept) else []
+                content += "\n".join(sqlite3.connect(path).iterdump()).encode()
+            found += [str(path)] if holds_key(content) else []
     return found
 
 

@@ -38,8 +38,8 @@ _HIDDEN = re.compile(
 
 def secret_in(text: str) -> str | None:
     """What an answer tells that it must not: a seed, or how a call ended behind what it looks like."""
-    found = _HIDDEN.search(text)
-    return None if found is None else text[max(0, found.start() - 60) : found.end() + 60]
+    match = _HIDDEN.search(text)
+    return None if match is None else text[max(0, match.start() - 60) : match.end() + 60]
 
 
 def make_env() -> Any:
@@ -380,8 +380,8 @@ async def open_and_close(service: Service, number: int) -> None:
         return
     headers = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
     for rpc, params in (("initialize", GREETING), ("tools/call", {"name": "wait", "arguments": {"seconds": 1}})):
-        said = json.dumps({"jsonrpc": "2.0", "id": 1, "method": rpc, "params": params}).encode()
-        status, answered, text = await request(service, "POST", "/mcp", said, headers)
+        content = json.dumps({"jsonrpc": "2.0", "id": 1, "method": rpc, "params": params}).encode()
+        status, answered, text = await request(service, "POST", "/mcp", content, headers)
         assert status == 200 and "error" not in json.loads(text), text
         headers = {**headers, MCP_SESSION: answered.get(MCP_SESSION, headers.get(MCP_SESSION, ""))}
     status, _, text = await request(service, "DELETE", "/mcp", b"", headers)

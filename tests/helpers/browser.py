@@ -112,10 +112,10 @@ def axe_source() -> str:
 def accessibility(driver: Any, source: Callable[[], str] = axe_source) -> Accessibility:
     """Judge the page that is open."""
     driver.execute_script(source())
-    found = driver.execute_async_script(
+    script = driver.execute_async_script(
         "const done = arguments[0]; axe.run(document).then((r) => done({"
         "passed: r.passes.length, violated: r.violations.map((v) => [v.id, v.impact, v.nodes[0].html.slice(0, 200)])}),"
         "(error) => done({error: String(error)}));"
     )
-    assert "error" not in found, found
-    return Accessibility(found["passed"], tuple((rule, impact, where) for rule, impact, where in found["violated"]))
+    assert "error" not in script, script
+    return Accessibility(script["passed"], tuple((rule, impact, where) for rule, impact, where in script["violated"]))

@@ -34,7 +34,7 @@ class ShapedScores:
         return score - 0.3 if ("machine_translation" in route) != wanted.endswith("_de") else score
 
     def _score(self, degradation: int, sample: int, chain: Sequence[str], kind: str) -> float:
-        needed = {REPAIRS[each] for each in COMBINATIONS[degradation]}
+        needed = {REPAIRS[combination] for combination in COMBINATIONS[degradation]}
         score = 0.9 - 0.02 * (sample % 5)
         for tool, weight in zip(_ORDER, _WEIGHT[kind], strict=True):
             if tool in needed and tool not in chain:

@@ -210,7 +210,7 @@ class Table:
         episode = self.env.episode
         assert episode is not None and episode.grade is not None, name
         ledger, replies = episode.ledger, self.model.replies
-        used = [(said.usage.input_tokens, said.usage.output_tokens) for said in replies]
+        used = [(reply.usage.input_tokens, reply.usage.output_tokens) for reply in replies]
         charged = [charge for charge in ledger if charge.what == "think" and charge.tokens]
         assert [charge.tokens for charge in charged] == [sum(tokens) for tokens in used if sum(tokens)], name
         executed = [call for call in episode.calls if call.status.executed]
@@ -219,7 +219,7 @@ class Table:
         assert fees == sum(call.quote for call in executed), name
         thinking = sum(charge.price for charge in ledger if charge.what == "think")
         assert abs(ledger.price - fees - thinking) < 1e-6 * max(1.0, ledger.price), name
-        cached = sum(said.usage.cached_tokens for said in replies)
+        cached = sum(reply.usage.cached_tokens for reply in replies)
         if not cached:
             assert abs(thinking - sum(i * INPUT + o * OUTPUT for i, o in used) / 1e6) < 1e-9 * max(1.0, thinking), name
         if "btp" in name:

@@ -45,12 +45,12 @@ class Recorder(Scripted):
         if purpose == SUMMARISE:
             self.events.append(("summary",))
             return super().complete(messages, functions, VOTE)
-        said = super().complete(messages, functions, purpose)
+        reply = super().complete(messages, functions, purpose)
         if purpose == VOTE:
-            self.events.append(("rank", said.message.content))
-            return said
+            self.events.append(("rank", reply.message.content))
+            return reply
         self.events.append(("llm", tuple(f.name for f in functions)))
-        for call in said.message.calls:
+        for call in reply.message.calls:
             if self.calls or call.name == "finish":
                 self.events.append(("env", call.name.replace("finish", "Finish")))
-        return said
+        return reply

@@ -8,6 +8,6 @@ from typing import Any
 
 def data(path: Path) -> Any:
     """What a script hands over."""
-    found = re.fullmatch(r'costgym\.put\("([\w-]+)",(.*)\);\n', path.read_text(encoding="ascii"), re.DOTALL)
-    assert found is not None and found[1] == path.stem
-    return json.loads(found[2])
+    match = re.fullmatch(r'costgym\.put\("([\w-]+)",(.*)\);\n', path.read_text(encoding="ascii"), re.DOTALL)
+    assert match is not None and match[1] == path.stem
+    return json.loads(match[2])

@@ -79,7 +79,7 @@ def test_what_would_crash_or_split_the_worlds_is_refused_with_a_sentence(name: s
     text.encode()
 
 
-@pytest.mark.parametrize("place", [place for place in BOUNDS if place.startswith("profile.")])
+@pytest.mark.parametrize("place", [bound for bound in BOUNDS if bound.startswith("profile.")])
 def test_both_ends_of_a_profiles_range_are_taken_and_nothing_beyond(place: str) -> None:
     name = place.removeprefix("profile.")
     low, high, _, whole = BOUNDS[place]

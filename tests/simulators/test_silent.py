@@ -52,9 +52,9 @@ def test_a_corrupt_value_keeps_its_type_and_the_others_stay() -> None:
 
 
 def test_a_drifted_answer_has_its_values_in_rows_and_the_wanted_one_in_pieces() -> None:
-    found = json.loads(drifted('{"data": {"city": "Oslo", "temperature": 21.45}}', 0.0, {"21.45"}))
+    document = json.loads(drifted('{"data": {"city": "Oslo", "temperature": 21.45}}', 0.0, {"21.45"}))
     rows = [{"f": "datcit", "v": "Oslo"}, {"f": "dattem", "v": ["21...", "....45"]}]
-    assert found == {"schema": "2.0", "rows": rows}
+    assert document == {"schema": "2.0", "rows": rows}
 
 
 @pytest.mark.parametrize("status", SILENT)

@@ -13,6 +13,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from costgym.agents.models.reading import plausible
+from costgym.simulators.marketplace.english import english
 from costgym.simulators.marketplace.instructions import topic
 from costgym.simulators.marketplace.tasks import Luck
 from costgym.simulators.marketplace.vocabulary import vocabulary
@@ -66,8 +67,9 @@ def _clue(need: Need, tool: Tool, query: str) -> tuple[str, Callable[[Tool], boo
         return need.capability, lambda other: other.capability == need.capability
     if stands(tool.provider):
         return tool.provider, lambda other: other.provider == tool.provider
-    opener = next((category.opener for category in vocabulary().categories if category.name == tool.category), "")
-    if stands(f"{tool.category} ") or (opener and opener in query):
+    known = english() if tool.origin else vocabulary()
+    openers = [opener for category in known.categories if category.name == tool.category for opener in category.openers]
+    if stands(f"{tool.category} ") or any(opener in query for opener in openers):
         return tool.category, lambda other: other.category == tool.category
     return "", lambda other: True
 

@@ -66,8 +66,8 @@ def place_of(result: EpisodeResult) -> tuple[str, str, str]:
 def grouped(items: Iterable[Item], key: Callable[[Item], Group]) -> dict[Group, list[Item]]:
     """Items by their keys, in the order of first use."""
     found: dict[Group, list[Item]] = {}
-    for each in items:
-        found.setdefault(key(each), []).append(each)
+    for item in items:
+        found.setdefault(key(item), []).append(item)
     return found
 
 
@@ -120,13 +120,13 @@ def condition_label(row: Mapping[str, Any], document: Mapping[str, Any]) -> str:
     settings = settings_of(row, document)
     settings.pop("scenario", None)  # it names the track's world
     names = sorted(settings, key=lambda name: list(_SETTING_LABELS).index(name) if name in _SETTING_LABELS else len(settings))
-    said = [_SETTING_LABELS.get(name, f"{name} {{}}").format(settings[name]) for name in names]
+    texts = [_SETTING_LABELS.get(name, f"{name} {{}}").format(settings[name]) for name in names]
     budget = row.get("budget") or {}
     limits = budget_label(budget, currency_of(document, row.get("track")))
     track = TRACKS.get(str(row.get("track")))
     if not budget and track is not None and track.computes_limits:
         limits = OWN_LIMITS
-    return ", ".join([*said, *([limits] if budget or not said else [])])
+    return ", ".join([*texts, *([limits] if budget or not texts else [])])
 
 
 def budget_order(budget: Mapping[str, float]) -> tuple[float, ...]:

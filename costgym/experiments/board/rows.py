@@ -278,13 +278,13 @@ def differences(rows: Sequence[Row], metric: str, pairs: Sequence[Pair], seeds: 
 def _leads(rows: Sequence[Row], metric: str, pairs: Sequence[Pair], seeds: int) -> list[int | None]:
     """Return 1 or -1 for each pair whose first or second row is significantly better, 0 for others, None if not paired."""
     return [
-        None if found is None else int(np.sign(found[0])) if found[1] < LEVEL else 0
-        for found in differences(rows, metric, pairs, seeds)
+        None if difference is None else int(np.sign(difference[0])) if difference[1] < LEVEL else 0
+        for difference in differences(rows, metric, pairs, seeds)
     ]
 
 
 def _values(row: Row, metric: str) -> NDArray[np.float64] | None:
     figures = (row.get(BY_EPISODE) or {}).get(metric)
     if isinstance(figures, str):
-        return np.array([np.nan if each == "-" else float(each == "1") for each in figures])
+        return np.array([np.nan if figure == "-" else float(figure == "1") for figure in figures])
     return None if figures is None else np.array(figures, dtype=np.float64)

@@ -99,9 +99,9 @@ def _shifted(value: str, shift: int) -> str:
     alphabet = _DIGITS if any(letter in _DIGITS for letter in value) else _LETTERS
     moved = []
     for letter in value:
-        place = alphabet.find(letter.lower())
-        other = alphabet[(place + shift) % len(alphabet)]
-        moved.append(letter if place < 0 else other.upper() if letter.isupper() else other)
+        index = alphabet.find(letter.lower())
+        other = alphabet[(index + shift) % len(alphabet)]
+        moved.append(letter if index < 0 else other.upper() if letter.isupper() else other)
     return "".join(moved)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from costgym.simulators.draws import stable_integer
-from costgym.simulators.forge.values import draw
+from costgym.simulators.forge.values import draw, put_value
 from costgym.simulators.tasks import Task, normalise
 from costgym.simulators.tools import WRITE, Tool
 from costgym.simulators.writes import about
@@ -58,7 +58,7 @@ class ForgedAnswers:
 
     def created(self, task: str, capability: ForgedCapability, arguments: Mapping[str, Any]) -> int:
         """The number of the entity that a call of a tool which makes one makes: none that the user has."""
-        spoken = [normalise(arguments.get(argument.name)) for argument in capability.arguments]
+        spoken = [normalise(argument.of(arguments)) for argument in capability.arguments]
         return 100 + stable_integer(self._seed, task, capability.name, *spoken) % 900
 
     def answer(self, tool: Tool, arguments: Mapping[str, Any], task: Task) -> str | None:
@@ -68,7 +68,7 @@ class ForgedAnswers:
         capability = self._capabilities[tool.capability]
         number, own, key = 0, 0, []
         for argument in capability.arguments:
-            given = arguments.get(argument.name)
+            given = argument.of(arguments)
             if given is None:
                 return None
             if not argument.entity:
@@ -132,9 +132,10 @@ class ForgedAnswers:
     def _encode(
         self, task: str, capability: ForgedCapability, numbers: list[int], key: tuple[Any, ...], arguments: Mapping[str, Any]
     ) -> str:
-        said = {a.words: arguments[a.name] for a in capability.arguments if a.name in arguments and not a.entity}
+        stated = [(argument, argument.of(arguments)) for argument in capability.arguments]
+        said = {argument.words: value for argument, value in stated if value is not None and not argument.entity}
         ids = {
-            a.entity: arguments[a.name] for a in capability.arguments if a.name in arguments and a.entity != capability.entity
+            argument.entity: value for argument, value in stated if value is not None and argument.entity != capability.entity
         }
         ids = ids if self._later else {}
         root: dict[str, Any] = {}
@@ -144,21 +145,3 @@ class ForgedAnswers:
                 value = self.value(task, capability, fact, number, key) if value is None else value
                 put_value(root, ("", *fact.path), place, value)
         return json.dumps(root.get("", {}), ensure_ascii=False)
-
-
-def put_value(root: dict[str, Any], path: tuple[str, ...], place: int, value: Any) -> None:
-    """Set a value in nested mappings and lists; `place` is its place in the outermost list, and 0 in those within."""
-    here: Any = root
-    outer = True
-    for step, after in zip(path, (*path[1:], ""), strict=True):
-        at: str | int = step
-        empty = list if after == "[]" else dict
-        if step == "[]":
-            at, outer = place if outer else 0, False
-            here += [empty() for _ in range(len(here), at + 1)]
-        elif after:
-            here.setdefault(step, empty())
-        if after:
-            here = here[at]
-        else:
-            here[at] = value

@@ -258,7 +258,8 @@ def _argument(draft: ArgumentDraft) -> dict[str, Any]:
     form = {"entity": draft.entity} if draft.entity else {"value": draft.spec}
     number = {"number": True} if draft.parameter.schema.get("type") in ("integer", "number") else {}
     changes = {"changes": True} if draft.changes else {}
-    return {"name": draft.parameter.name, "words": draft.words, **form, **number, **changes}
+    name, *path = draft.within or (draft.parameter.name,)
+    return {"name": name, "words": draft.words, **form, **number, **changes, **({"path": path} if path else {})}
 
 
 def _fact(draft: FactDraft) -> dict[str, Any]:

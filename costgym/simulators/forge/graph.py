@@ -23,6 +23,8 @@ MAX_NOUN = 3  # words
 MAX_CHOICE = 24  # characters of a choice that a question names
 MAX_ARGUMENTS = 3  # that a question names
 MAX_WORDS = 2  # of a fact that is asked for
+MAX_NESTED = 3  # objects and lists around an argument
+_PLAIN_PARTS = {"id", "name", "type", "code", "number", "key", "value", "title", "email", "slug", "uuid"}
 MAX_SHOWN = 6  # facts that an answer shows and nobody asks for
 _IDENTIFIES = lexicon("identifies")
 _VERSION = re.compile(
@@ -54,6 +56,8 @@ _FIGURES = lexicon("amounts") | lexicon("numeric") | lexicon("counts")
 _MACHINES, _MACHINE_VERBS = lexicon("of machines"), lexicon("machine verbs")
 _UNWANTED, _SAID, _ING = lexicon("unwanted"), lexicon("said of a thing"), lexicon("nouns in ing")
 _FREE, _CLASSES = lexicon("free text"), lexicon("classes")
+_CHANGES_AT_END = {"add", "append", "remove", "delete", "insert", "replace", "clear"}  # archival_memory_add
+_STATES = {"status", "state", "stage"}  # words for what a new thing gets by itself
 _MONEY, _COUNTED = lexicon("amounts"), lexicon("counts")
 _NAMELESS = lexicon("nameless")  # nouns that nobody would ask about by themselves
 _JOINTS, _LISTING, _READING = lexicon("joints"), lexicon("listing"), lexicon("reading")
@@ -76,6 +80,7 @@ class ArgumentDraft:
     spec: Spec | None
     words: str
     changes: bool = False  # it is what a change gives a thing
+    within: tuple[str, ...] = ()  # where it stands in the arguments, if it is part of an object or a list
 
 
 @dataclass(slots=True)
@@ -186,10 +191,13 @@ def _capability(operation: Operation, graph: Graph) -> CapabilityDraft | str:
         return "response not described"
     if not is_english(f"{operation.summary} {operation.description[:200]}"):
         return "not in English"
+    if not verb and _is_arithmetic(operation, graph):
+        return "a user would not ask for it"
     session: list[str] = []
     own, listed = _subject(operation, graph.words, verb)
     if not own:
         return "no noun in its name"
+    listed = listed and not operation.path.rstrip("/").endswith("}")  # one thing, whatever lists it holds
     typed = _arguments(operation, own, kind, graph, session, listed)
     if isinstance(typed, str):
         return typed
@@ -213,7 +221,8 @@ def _capability(operation: Operation, graph: Graph) -> CapabilityDraft | str:
         len(noun) > 40 or len(own) > MAX_NOUN or not graph.words.readable(own) or (len(own) == 1 and own[0] in _VAGUE)
         or own[0] in _NO_START or own[-1] in _NO_END - (_BOTH if len(own) > 1 else set()) or "id" in own
         or (is_past(own[-1]) and (own[-1] not in _BOTH or len(own) == 1))
-        or (own[0] in KINDS and own[0] not in _BOTH) or (own[-1].endswith("ing") and own[-1] not in _ING)
+        or (own[0] in KINDS and own[0] not in _BOTH) or own[-1] in _CHANGES_AT_END
+        or (own[-1].endswith("ing") and own[-1] not in _ING)
         or any(is_plural(word) and word not in _FIRST_PLURALS for word in own[:-1])
     ):  # fmt: skip
         return "no noun in its name"
@@ -315,6 +324,15 @@ def _arguments(
         if "{owner}/{repo}" in operation.path and parameter.name in ("owner", "repo"):
             word, form = ("owner", "login") if parameter.name == "owner" else ("repository", "slug")
             draft = ArgumentDraft(parameter, "", {"form": form}, word)
+        if isinstance(draft, str) and parameter.place == "body" and parameter.schema.get("type") in ("array", "object"):
+            parts = [(within, _argument(leaf, "", own, graph, kind, listed)) for within, leaf in _leaves(parameter)]
+            if not parts:
+                return draft
+            for within, part in parts:
+                if isinstance(part, str):
+                    return part
+                arguments.append(replace(part, within=within))
+            continue
         if isinstance(draft, str):
             return draft
         arguments.append(draft)
@@ -334,7 +352,10 @@ def _arguments(
             and not isinstance(draft := _argument(parameter, "", own, graph, kind), str) and not draft.entity
             and draft.spec is not None and draft.words.lower().split(" ")[-1] in _SAID
             and draft.spec["form"] not in ("moment", "epoch", "decimal")
+            and not (kind == CREATE and draft.words.lower().split(" ")[-1] in _STATES)
         )  # fmt: skip
+        if kind == CREATE:
+            arguments += _references(operation, own, graph)
         found = [draft for draft, _ in zip(optional, range(1 if kind == CHANGE else 2), strict=False)]
         arguments += [replace(draft, changes=kind == CHANGE) for draft in found]
     where = {a.words for a in arguments if not a.entity} >= {"owner", "repository"}
@@ -349,6 +370,53 @@ def _arguments(
         forms = {"owner": "login", "repository": "slug"}
         arguments = [replace(a, spec={"form": forms[a.words]}) if a.words in forms else a for a in arguments]
     return arguments
+
+
+def _references(operation: Operation, own: list[str], graph: Graph) -> list[ArgumentDraft]:
+    """The first optional argument that says what a new thing is for: the id of an entity that an operation reads."""
+    for parameter in operation.parameters:
+        refers = graph.words.split(parameter.name)[-1:] in (["id"], ["uuid"])
+        if refers and parameter.place == "body" and not parameter.required:
+            draft = _argument(parameter, "", own, graph, CREATE)
+            if not isinstance(draft, str) and draft.entity and draft.entity in graph.entities and draft.entity in graph.nouns:
+                return [draft]
+    return []
+
+
+def _is_arithmetic(operation: Operation, graph: Graph) -> bool:
+    """Return whether a function computes with numbers alone, which one would rather do than ask for."""
+    required = [parameter for parameter in operation.parameters if parameter.required]
+    schemas = [items if (items := parameter.schema.get("items")) else parameter.schema for parameter in required]
+    numbers = all(schema.get("type") in ("integer", "number") for schema in schemas)
+    return (
+        graph.api.kind in PLAIN
+        and bool(required)
+        and numbers
+        and not any(graph.words.split(parameter.name)[-1:] in (["id"], ["year"]) for parameter in required)
+    )
+
+
+def _leaves(parameter: Parameter, level: int = 0) -> list[tuple[tuple[str, ...], Parameter]]:
+    """The required plain values within a parameter that is an object or a list of one item, with where they stand; none where
+    it has none. A part that is called as every other is, such as `name`, has the name of the whole before it."""
+    schema, name = parameter.schema, parameter.name
+    if schema.get("type") not in ("array", "object"):
+        return [((name,), parameter)]
+    if level == MAX_NESTED:
+        return []
+    if schema["type"] == "array":
+        one = "_".join([*split(name)[:-1], singular(split(name)[-1])]) if split(name) else name
+        inner = _leaves(replace(parameter, name=one, schema=schema.get("items") or {}), level + 1)
+        return [((name, "[]", *within[1:]), leaf) for within, leaf in inner]
+    found = []
+    for key in schema.get("required", ()):
+        part = Parameter(key, schema["properties"][key], True, "body")
+        for within, leaf in _leaves(part, level + 1):
+            if set(split(leaf.name)) <= _PLAIN_PARTS:
+                is_sum = leaf.name in ("value", "amount") and split(name)[-1:] and split(name)[-1] in _MONEY
+                leaf = replace(leaf, name=name if is_sum else f"{name}_{leaf.name}")
+            found.append(((name, *within), leaf))
+    return found
 
 
 def _segments(path: str) -> dict[str, str]:
@@ -391,7 +459,7 @@ def _subject(operation: Operation, known: Vocabulary, verb: str = "") -> tuple[l
             words = words[1:]
         while len(words) > 1 and (words[-1] in _ENDS_READING or words[-1] == verb):
             words = words[:-1]
-        if verb and len(words) > 1 and KINDS.get(words[0]):
+        if len(words) > 1 and KINDS.get(words[0]) and (verb or words[0] not in _BOTH):
             words = words[1:]
         if words == ["me"]:
             words = ["profile"]
@@ -432,7 +500,8 @@ def _argument(
     entity = _entity_of(words, graph.words.split(before), own, spec, parameter.place)
     if kind in (CREATE, CHANGE) and parameter.place == "body" and words[-1] in _KEYS and words[:-1] in ([], own):
         entity = []  # what a new thing is called, or is to be called
-    if entity and kind == CREATE and parameter.place == "body" and (own[-len(entity) :] == entity or not graph.knows(entity)):
+    unknown = not graph.knows(entity) and words[-1] not in _IDS
+    if entity and kind == CREATE and parameter.place == "body" and (own[-len(entity) :] == entity or unknown):
         entity = []  # what the user says of it
     ends, begins = own[-len(entity) :] == entity, [*entity, "request"] == own
     if entity and not listed and len(own) > len(entity) and kind != CREATE and (ends or begins):
@@ -571,6 +640,9 @@ def _ask(draft: CapabilityDraft, wanted: set[str], graph: Graph) -> None:
     if [f.path for f in here] == [RESULT] and not draft.writes:
         spec = spec_of(draft.noun.replace(" ", "_"), here[0].schema) or {"form": "title"}
         facts = [FactDraft(here[0], "name" if named else draft.noun, spec)] if distinctive(spec) else []
+    if not draft.arguments and draft.role == "record":  # the name of something else, as of the account of my balance
+        for fact in facts:
+            fact.shown |= fact.words.split(" ")[-1] in ("name", "title", "type") and " " in fact.words
     facts = _distinct([fact for fact in facts if re.fullmatch("[A-Za-z0-9][A-Za-z0-9 ]*", fact.words)])
     if draft.writes:
         for fact in facts:

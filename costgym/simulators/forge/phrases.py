@@ -26,6 +26,8 @@ def is_past(word: str) -> bool:
 def phrase(words: list[str], spec: Spec) -> list[str] | None:
     """The noun phrase, or the participle of a time, that a question asks for; None where the words are neither."""
     times = spec["form"] in TIMES
+    if words[0] == "address" and len(words) > 1:
+        words = words[1:]  # the city of an address is where it is
     if words[-2:] == ["date", "time"]:
         words = [*words[:-2], "time"]
     if len(words) > 1 and words[-1] in ("maximum", "minimum", "average", "total"):

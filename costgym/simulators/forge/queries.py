@@ -18,6 +18,9 @@ _NAMES, _KINDS_OF_NAMES = lexicon("names"), lexicon("kinds of names")
 _DONE, _UNITS = lexicon("done"), lexicon("units")
 _PLACES = lexicon("places")  # nouns of what other things are in
 _LEFT = re.compile(r"[{}<>\[\]|\\]|\b(None|null|undefined|NaN|lorem|TODO|string)\b|\s{2,}|\b(the the|of of|a a)\b")
+_OWNED = re.compile(
+    r"(?:the )?(repository|project|account|profile|playlist|channel|board)( [\w.-]+) of (?:the )?user ([\w.-]*\w)"
+)
 _TWICE = re.compile(r"\b(\w+) \1\b", re.IGNORECASE)
 _JOINED = re.compile(r"\b[A-Za-z]{21,}\b")
 _ASK = ("What is {}?", "Could you tell me {}?", "I need {}.", "Please look up {}.", "Can you find out {} for me?")
@@ -71,6 +74,8 @@ def context(parts: Sequence[Part]) -> str:
 
 def quoted(value: str) -> str:
     """A value as a query writes it: words in quotes, numbers, codes and addresses as they are."""
+    if value.isupper() and value.isalpha() and len(value) > 3:
+        value = value.lower()  # PAYMENT; three letters are a currency, a country or an airport
     plain = any(c.isdigit() for c in value) and " " not in value
     return value if plain or "@" in value else f'"{value}"'
 
@@ -86,8 +91,13 @@ def beside(parts: Sequence[Part], joint: str = "of") -> str:
     places, times, others = [], [], []
     named = {part.noun: part.value for part in parts if not part.entity}
     repository = f"{named['owner']}/{named['repository']}" if {"owner", "repository"} <= named.keys() else ""
+    money = next((part for part in parts if not part.entity and part.noun.split(" ")[-1] in MONEY - {"cents"}), None)
+    if money is not None and "currency" in named:
+        others.append(f"{article(money.noun)} {money.noun} of {money.value} {named['currency']}")
     for part in (part for part in parts if not part.entity):
         last = part.noun.split(" ")[-1]
+        if "currency" in named and money is not None and (part is money or part.noun == "currency"):
+            continue
         if repository and part.noun in ("owner", "repository"):
             continue
         if last in ("city", "country", "place", "location", "region"):
@@ -98,6 +108,8 @@ def beside(parts: Sequence[Part], joint: str = "of") -> str:
             times.append(f' in a search for "{part.value}"')
         elif last in ("cents", "dollars", "euros"):
             others.append(f"{article(part.noun.split(' ')[0])} {part.noun.rsplit(' ', 1)[0]} of {part.value} {last}")
+        elif last in MONEY:
+            others.append(f"{article(part.noun)} {part.noun} of {part.value}")
         elif part.noun in ("title", "name"):
             others.insert(0, f"the {part.noun} {quoted(part.value)}")
         else:
@@ -106,7 +118,8 @@ def beside(parts: Sequence[Part], joint: str = "of") -> str:
         places.append(f" in the repository {repository}")
     within = joint == "of" and bool(owners) and next(p for p in parts if p.entity).noun.split(" ")[-1] in _PLACES
     joined_by = " of " if joint == "of" else " and "
-    first = f" {'in' if within else joint} {joined_by.join(owners[::-1])}" if owners else ""
+    joined_owners = _OWNED.sub(r"\3's \1\2", joined_by.join(owners[::-1]))
+    first = f" {'in' if within else joint} {joined_owners}" if owners else ""
     with_them = f" with {', '.join(others[:-1]) + ' and ' + others[-1] if len(others) > 1 else others[0]}" if others else ""
     return first + "".join(places + times) + with_them
 

@@ -7,7 +7,7 @@ found by other calls of the same request, or stated. A task holds only what can 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from costgym.simulators.forge.source import ForgedArgument, ForgedCapability, ForgedSource
 
 MOST_NEEDS, MOST_REQUESTS = 6, 3
+_HOLDS_THINGS = {"watchlist", "wishlist", "cart", "basket", "playlist", "queue", "library", "list"}
+MOST_OF = 2  # times that a sentence says "of"
+_AGAIN = re.compile(r"\b(\w+) of (?:the )?\1\b")
 DEEPEST = 2  # things that lead to one another in one request
 WRITES_SHARE = 0.5  # of requests, where a world can write
 AMOUNTS = (10, 300)  # lowest and highest worth of an effect that states no amount, in the scenario's currency
@@ -137,7 +140,7 @@ class RequestWriter(ForgedTaskWriter):
             fact = str(self._answers.identity(draft.name, capability.entity, made)) if known else capability.noun
         else:
             subject = next(a for a in capability.arguments if a.entity == capability.entity)
-            fact = str(arguments[subject.name])
+            fact = str(subject.of(arguments))
         amount, text = self._worth(draft, capability, arguments), self._sentence(capability, about, arguments)
         wish = text[:1].lower() + text[1:].rstrip(".")
         tools, before = self._tools(capability), tuple(sorted(after))
@@ -175,7 +178,7 @@ class RequestWriter(ForgedTaskWriter):
                     parts.append(queries.Part(argument.words, str(value), entity=False))
             if not argument.number and isinstance(value, int | float) and not isinstance(value, bool):
                 value = str(value)
-            arguments[argument.name] = value
+            argument.put(arguments, value)
         if subject:
             for part in [part for part in parts if part.entity and f"that {part.noun}" in subject]:
                 subject = subject.replace(f"that {part.noun}", part.value, 1)  # the words that found it say whose it is
@@ -251,12 +254,17 @@ class RequestWriter(ForgedTaskWriter):
 
     def _said(self, draft: Draft, argument: ForgedArgument) -> Any:
         key = argument.words, argument.value
-        return self._value(draft.luck, draft.name, argument, draft.values) if key not in draft.values else draft.values[key]
+        if key not in draft.values:
+            value = self._value(draft.luck, draft.name, argument, draft.values)
+            person = next((str(v) for (_, form), v in draft.values.items() if form is not None and form.form == "person"), "")
+            if person and argument.value is not None and argument.value.form == "email":
+                draft.values[key] = f"{'.'.join(person.lower().split())}@{str(value).rpartition('@')[2]}"
+        return draft.values[key]
 
     @staticmethod
     def _key(capability: ForgedCapability, arguments: Mapping[str, Any]) -> tuple[str, ...]:
         plain = (each for each in capability.arguments if not each.entity and not _is_search(capability, each))
-        return tuple(normalise(arguments[argument.name]) for argument in plain)
+        return tuple(normalise(argument.of(arguments)) for argument in plain)
 
     def _tools(self, capability: ForgedCapability) -> tuple[str, ...]:
         """The tools that give what a capability gives; not those that check or take back its effects."""
@@ -267,7 +275,7 @@ class RequestWriter(ForgedTaskWriter):
     def _worth(self, draft: Draft, capability: ForgedCapability, arguments: Mapping[str, Any]) -> float:
         """What an effect is worth: the amount that it states, or one that the task's luck gives."""
         for argument in capability.arguments:
-            words, value = argument.words.lower().split(" "), arguments[argument.name]
+            words, value = argument.words.lower().split(" "), argument.of(arguments)
             if not argument.entity and set(words) & queries.MONEY and argument.number:
                 return float(value) / (100.0 if "cents" in words else 1.0)
         return float(AMOUNTS[0] + draft.luck.below(AMOUNTS[1] - AMOUNTS[0]))
@@ -277,10 +285,13 @@ class RequestWriter(ForgedTaskWriter):
         """A change as a request."""
         verb = _SAID.get(capability.verb, capability.verb)
         if capability.role == CREATE:
+            what = about.removeprefix(" for ").removeprefix(" with ")
+            if verb == "add" and capability.noun.split(" ")[-1] in _HOLDS_THINGS and what != about:
+                return f"Add {what} to my {capability.noun}."
             return f"{verb.capitalize()} {article(capability.noun)} {capability.noun}{about}."
         if capability.role == CHANGE and verb != "move":
             changes = [
-                f"the {a.words} of {{}} to {queries.quoted(str(arguments[a.name]))}" for a in capability.arguments if a.changes
+                f"the {a.words} of {{}} to {queries.quoted(str(a.of(arguments)))}" for a in capability.arguments if a.changes
             ]
             first, *rest = changes
             others = "".join(f" and {each.format('it').replace(' of it', '')}" for each in rest)
@@ -296,8 +307,10 @@ class RequestWriter(ForgedTaskWriter):
             return "names a fact that it asks for"
         if any(a != b and asked[a] in asked[b] for a in range(len(asked)) for b in range(len(asked))):
             return "asks for two facts that cannot be told apart"
-        if problem := queries.problem_of(query, [str(v) for need in draft.needs for v in (need.arguments or {}).values()]):
+        if problem := problem_of_words(query, draft.needs):
             return problem
+        if any(sentence.count(" of ") > MOST_OF or _AGAIN.search(sentence) for sentence in draft.sentences):
+            return "names too many things in one sentence"
         catalog = self.offers.catalog
         gold = [catalog.get(need.tools[0]) for need in draft.needs]
         categories, providers = dict.fromkeys(tool.category for tool in gold), {tool.provider for tool in gold}
@@ -332,17 +345,36 @@ def _is_search(capability: ForgedCapability, argument: ForgedArgument) -> bool:
     return capability.role == "list" and argument.value is not None and argument.value.form == "topic"
 
 
+def stated_values(arguments: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """The plain values of a call's arguments, each with its name, however deep they stand."""
+    if isinstance(arguments, Mapping):
+        for key, value in arguments.items():
+            yield from stated_values(value, f"{name}.{key}" if name else str(key))
+    elif isinstance(arguments, list | tuple):
+        for value in arguments:
+            yield from stated_values(value, name)
+    elif arguments is not None:
+        yield name, arguments
+
+
+def problem_of_words(query: str, needs: Sequence[Need]) -> str | None:
+    """Say in words which rule of queries one breaks, whatever values it states; None if it keeps all of them."""
+    values = [str(value) for need in needs for _, value in stated_values(need.arguments)]
+    side_by_side = [pair for a in values for b in values if (pair := f"{a} {b}") in query]  # a sum and its currency
+    return queries.problem_of(query, [*side_by_side, *values])
+
+
 def problem_of_task(task: Task) -> str | None:
     """Say in words why a task cannot be solved or contradicts itself; None if it can, and does not. Every argument is stated in
     the query, or is a fact that an earlier need finds; and no fact is asked for that tells things apart."""
     query = normalise(task.query)
     for index, need in enumerate(task.needs):
         before = {normalise(task.needs[number].fact) for number in need.after if number < index}
-        for name, value in (need.arguments or {}).items():
+        for name, value in stated_values(need.arguments):
             text = normalise(value)
             if text not in before and text not in query:
                 return f"nothing says the {name} of {need.capability}"
-        if need.asked and any(normalise(value) == normalise(need.fact) for value in (need.arguments or {}).values()):
+        if need.asked and any(normalise(value) == normalise(need.fact) for _, value in stated_values(need.arguments)):
             return f"asks for what it states: {need.wish}"
     seen: dict[str, str] = {}
     for need in task.needs:

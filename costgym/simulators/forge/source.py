@@ -4,6 +4,7 @@ A forged world is data that a person can read and edit: which operation gives wh
 arguments are. Tasks, facts and answers follow from it and the scenario's seed.
 """
 
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Annotated, Any, Literal
 
@@ -12,7 +13,7 @@ from pydantic import Field, StringConstraints, field_validator, model_validator
 from costgym.simulators.bounds import StrictModel, is_none, within
 from costgym.simulators.errors import DataError, InvalidProfile, UnknownName, check_known
 from costgym.simulators.failures import FailureModel
-from costgym.simulators.forge.values import FORMS
+from costgym.simulators.forge.values import FORMS, put_value
 from costgym.simulators.marketplace.catalogue import draw_profile
 from costgym.simulators.marketplace.market import Source
 from costgym.simulators.tools import CHECK, KEY, UNDO, WRITE, Catalog, Effect, Tool, ToolProfile
@@ -85,6 +86,7 @@ class ForgedArgument(StrictModel):
 
     Attributes:
         name: The parameter.
+        path: Where the value stands in a parameter that is an object or a list: names, and "[]" for the only item of a list.
         entity: The entity whose id it is; "" for a value.
         value: The form of a value.
         words: The words for it in a query.
@@ -98,6 +100,21 @@ class ForgedArgument(StrictModel):
     words: Words
     number: bool = False
     changes: bool = Field(default=False, exclude_if=lambda value: not value)
+    path: tuple[Name, ...] = Field(default=(), max_length=4, exclude_if=lambda value: not value)
+
+    def put(self, arguments: dict[str, Any], value: Any) -> None:
+        """Set the value among the arguments of a call."""
+        put_value(arguments, (self.name, *self.path), 0, value)
+
+    def of(self, arguments: Mapping[str, Any]) -> Any:
+        """The value among the arguments of a call; None where it is not there, or a list has more items than one."""
+        value: Any = arguments.get(self.name)
+        for step in self.path:
+            if step == "[]":
+                value = value[0] if isinstance(value, list) and len(value) == 1 else None
+            else:
+                value = value.get(step) if isinstance(value, Mapping) else None
+        return value
 
 
 class ForgedFact(StrictModel):

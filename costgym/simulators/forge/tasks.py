@@ -49,7 +49,7 @@ class ForgedTaskWriter:
     def __init__(self, source: ForgedSource, catalog: Catalog, answers: ForgedAnswers, seed: int) -> None:
         self.offers, self.candidates = Offered(catalog), (source.candidates, source.candidates)
         self._source, self._answers, self._seed = source, answers, seed
-        self._asks = {each.name: asks for each in source.capabilities if (asks := self._asks_of(each))}
+        self._asks = {capability.name: asks for capability in source.capabilities if (asks := self._asks_of(capability))}
         if not self._asks:
             raise ConfigError("source.capabilities", "no capability has a fact that can be asked for")
         gives = [(ask, ask.fact.entity) for asks in self._asks.values() for ask in asks if ask.fact and ask.fact.entity]
@@ -65,8 +65,8 @@ class ForgedTaskWriter:
         naming = entity.known_as if entity is not None and capability.role == "list" else None
         if capability.role == "list" and not naming:
             return []
-        found = [fact for fact in capability.facts if fact.words != naming]
-        return [Asked(capability, f) for f in found if f.entity or (f.value is not None and distinctive(f.value.spec()))]
+        facts = [fact for fact in capability.facts if fact.words != naming]
+        return [Asked(capability, f) for f in facts if f.entity or (f.value is not None and distinctive(f.value.spec()))]
 
     def write(self, split: str, index: int, number: int) -> Task:
         """Compose the task at a place of a split."""

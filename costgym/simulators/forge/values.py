@@ -258,3 +258,21 @@ def matches(pattern: object, value: str) -> bool:
             return re.search(pattern, value[:80]) is not None
     except (re.error, OverflowError, RecursionError):
         return False
+
+
+def put_value(root: dict[str, Any], path: tuple[str, ...], place: int, value: Any) -> None:
+    """Set a value in nested mappings and lists; `place` is its place in the outermost list, and 0 in those within."""
+    here: Any = root
+    outer = True
+    for step, after in zip(path, (*path[1:], ""), strict=True):
+        at: str | int = step
+        empty = list if after == "[]" else dict
+        if step == "[]":
+            at, outer = place if outer else 0, False
+            here += [empty() for _ in range(len(here), at + 1)]
+        elif after:
+            here.setdefault(step, empty())
+        if after:
+            here = here[at]
+        else:
+            here[at] = value

@@ -2,7 +2,7 @@
 
 import re
 
-from costgym.simulators.forge.readers.operations import Operation
+from costgym.simulators.forge.readers.operations import PLAIN, Operation
 from costgym.simulators.forge.words import lexicon, listed, split
 
 _READ = (lexicon("reading") - {"a", "an", "the", "all", "provide", "provides", "providing"}) | {
@@ -44,6 +44,11 @@ def writes(operation: Operation, kind: str) -> bool:
         return False
     if operation.method in ("get", "head"):
         return bool(_verb(first)) or (len(words) > 1 and KINDS.get(last) in (CREATE, CHANGE, REMOVE) and "_" in operation.words)
+    ends_in_change = (
+        len(words) > 1 and KINDS.get(last) in (CREATE, CHANGE, REMOVE) and last not in lexicon("verbs that are nouns")
+    )
+    if kind in PLAIN and ends_in_change:
+        return True
     return operation.writes or bool(_verb(first)) or (kind == "mcp" and last not in _ENDS_READING)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from costgym.simulators.draws import stable_generator, stable_integer
 from costgym.simulators.errors import ConfigError
 from costgym.simulators.failures import FailureModel, draw_latency_s, draw_reliability
+from costgym.simulators.marketplace.english import capability_titled
 from costgym.simulators.marketplace.entities import words
 from costgym.simulators.marketplace.vocabulary import Capability, Category, vocabulary
 from costgym.simulators.tools import Tool, ToolProfile
@@ -118,6 +119,9 @@ def _promised(seed: int, capability: Capability, company: str, offers: Sequence[
 
 def false_promise(tool: Tool) -> str:
     """The capability that the name of a generated tool promises and its documentation denies; "" where the name is right."""
+    if tool.origin:  # as version 1 shows it
+        promised = capability_titled(tool.title)
+        return promised if promised != tool.capability else ""
     verb, _, rest = tool.title.partition("_")
     promised = rest if verb in _VERBS else tool.title
     known = vocabulary(links=True).capabilities

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from costgym.simulators.draws import stable_integer
-from costgym.simulators.marketplace.entities import CODE_NUMBERS, Kind, words
+from costgym.simulators.marketplace.entities import Kind, words
 from costgym.simulators.marketplace.vocabulary import Capability
 
 _START = datetime.datetime(2027, 1, 1)
@@ -37,7 +37,8 @@ class Database:
         if capability.gives:
             of = next((n for kind, n in zip(capability.parameters, numbers, strict=True) if kind.entity), 0)
             share = of % self.shares
-            return self.kinds[capability.gives].value(luck % (CODE_NUMBERS // self.shares) * self.shares + share, self.seed)
+            codes = self.kinds[capability.gives]
+            return codes.value(luck % (codes.size // self.shares) * self.shares + share, self.seed)
         return make_fact(capability.answer, luck)
 
 

@@ -6,6 +6,7 @@ from costgym.simulators.errors import ConfigError
 from costgym.simulators.failures import PRESETS, FailureModel
 from costgym.simulators.marketplace.answers import GeneratedAnswers
 from costgym.simulators.marketplace.catalogue import build_tools
+from costgym.simulators.marketplace.english_market import in_english
 from costgym.simulators.marketplace.facts import Database
 from costgym.simulators.marketplace.market import Marketplace
 from costgym.simulators.marketplace.tasks import LazyTaskSet, Offers, TaskRules, TaskWriter
@@ -24,12 +25,13 @@ def generate_marketplace(
     failures: FailureModel | None = None,
     rules: TaskRules | None = None,
     misnamed: float = 0.0,
+    world: int = 0,
 ) -> Marketplace:
     """Make a marketplace's tools, tasks and answers, as a pure function of the arguments.
 
     The defaults are ToolPlanner's size, 400 tasks each in `train` and `test`, and the preset "rapidapi-2023". No two splits
     name the same entity. `candidates` is the number of tools on offer, or a range; of a share `misnamed` the name promises what
-    another capability does and the documentation denies.
+    another capability does and the documentation denies. `world` is the version of the world.
 
     Raises:
         ConfigError: The sizes do not fit together; says which.
@@ -53,8 +55,11 @@ def generate_marketplace(
             raise ConfigError(f"marketplace.{name}", problem)
     chosen = known.categories[:categories]
     model = failures or PRESETS["rapidapi-2023"]
-    catalog = Catalog(build_tools(seed, chosen, tools, providers, model, misnamed), "marketplace")
+    built = build_tools(seed, chosen, tools, providers, model, misnamed)
+    catalog = Catalog(built, "marketplace")
     answers = GeneratedAnswers(Database(seed, known.kinds, len(counts)), known.capabilities)
     offers = Offers(catalog, known.capabilities)
     writer = TaskWriter(seed, offers, answers, known, tuple(counts), (low, high), composed)
+    if world:
+        return in_english(built, writer, counts)
     return Marketplace(catalog, LazyTaskSet(writer, counts), answers)

@@ -59,6 +59,7 @@ class MarketplaceSource(Source):
             failures=failures,
             rules=TaskRules(**{name: value for name, value in chosen.items() if value is not None}),
             misnamed=self.misnamed or 0.0,
+            world=self.world,
         )
 
 

@@ -26,7 +26,7 @@ class Stress(StrictModel):
     def applied(self, world: World, seed: int) -> World:
         """The world of a scenario with this seed under stress; raises ConfigError where a number leaves its range."""
         model = world.failures
-        tools = [replace(tool, profile=self._profile(tool.name, tool.profile, model, seed)) for tool in world.catalog]
+        tools = [replace(tool, profile=self._profile(tool.key, tool.profile, model, seed)) for tool in world.catalog]
         factor, bursts = self.failures, model.bursts
         if bursts is not None:
             path = "failures.bursts.every_s"

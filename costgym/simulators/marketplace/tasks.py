@@ -214,12 +214,29 @@ class TaskWriter:
         rules: TaskRules,
     ) -> None:
         self.seed, self.offers, self.splits, self.candidates = seed, offers, tuple(splits), candidates
-        self._rules, self._database = rules, answers.database
+        self.rules, self._database = rules, answers.database
         self._openers = {category.name: category.opener for category in vocabulary.categories}
         low, high = rules.bounds
         self._need_weights = [weight if low <= count <= high else 0 for count, weight in enumerate(NEEDS, 1)]
         across = len(offers.by_category) > 1 and high > 1  # G3 is about two categories at least
         self._groups = {name: share for name, share in GROUPS.items() if across or name != "G3"}
+
+    @property
+    def most_candidates(self) -> int:
+        """The largest number of tools that a task can have on offer."""
+        return min(self.candidates[1], len(self.offers.catalog))
+
+    def opener(self, capability: Capability) -> str:
+        """A sentence about the situation of a user who asks for a capability."""
+        return self._openers[capability.category]
+
+    def one_need(self, luck: Luck, split: str, capability: Capability) -> Need:
+        """A need for a capability, about values that belong to a split."""
+        return self._need(capability, self._arguments(luck, split, capability, {}, {}), {})
+
+    def offered(self, split: str, index: int, chosen: Sequence[Capability]) -> tuple[str, ...]:
+        """The tools on offer in a task at a place of a split that needs these capabilities."""
+        return self._candidates(split, index, self._slots(split, index), chosen, ())
 
     def write(self, split: str, index: int, number: int) -> Task:
         """Write the task at a place of a split."""
@@ -227,9 +244,9 @@ class TaskWriter:
         luck = Luck("task", split, index, seed=self.seed)
         group = list(self._groups)[luck.weighted(tuple(self._groups.values()))]
         count = min(slots, max(1 + luck.weighted(self._need_weights), 2 if group == "G3" else 1))
-        if self._rules.needs is not None and not self.offers.places(group, count):
+        if self.rules.needs is not None and not self.offers.places(group, count):
             group = next((other for other in reversed(self._groups) if self.offers.places(other, count)), group)
-        chained = luck.uniform() < self._rules.chain_share
+        chained = luck.uniform() < self.rules.chain_share
         size_level = luck.weighted(SIZE_LEVELS)
         length = self._length(luck, group, count) if chained else 2
         if length > 2:
@@ -257,7 +274,7 @@ class TaskWriter:
 
     def _length(self, luck: Luck, group: str, count: int) -> int:
         """Choose the length of a task's chain, as long as its needs and what is on offer allow."""
-        low, high = self._rules.chain
+        low, high = self.rules.chain
         if high == 2:
             return 2
         wanted = min(count, low + luck.below(high - low + 1))
@@ -354,7 +371,7 @@ class TaskWriter:
         for capability in chosen:
             names = luck.order(self.offers.names[capability.name])
             queues.append(sorted(names, key=lambda name: all(name != tool.name for tool in first)))
-        serving = self._rules.serving
+        serving = self.rules.serving
         room = max(slots - slots // 4, min(slots, 2 * len(chosen)))
         if serving is not None:
             room = min(slots, max(len(chosen), round(serving * slots)))
@@ -398,7 +415,7 @@ class LazyTaskSet(KeptTasks):
         edges = list(accumulate(counts.values(), initial=0))
         splits = {name: range(start, start + count) for (name, count), start in zip(counts.items(), edges[:-1], strict=True)}
         super().__init__(splits)
-        self._writer, self._ranges = writer, splits
+        self.writer, self._ranges = writer, splits
         self._count = self._end = edges[-1]
         self._has_large = on_demand and "train" in splits
         if self._has_large:
@@ -420,9 +437,9 @@ class LazyTaskSet(KeptTasks):
             raise IndexError(f"task {number} of {self._count}")
         split = next((name for name, numbers in self._ranges.items() if number in numbers), "train")
         index = number - self._ranges[split].start if number < self._count else number - self._count + len(self._ranges[split])
-        return self._writer.write(split, index, number)
+        return self.writer.write(split, index, number)
 
     @property
     def most_candidates(self) -> int:
         """The largest number of tools that a task can have on offer; known without writing the tasks."""
-        return min(self._writer.candidates[1], len(self._writer.offers.catalog))
+        return self.writer.most_candidates

@@ -27,6 +27,7 @@ class Capability:
     answer: str  # format of the fact
     gives: str  # the kind of code that its answer is, or ""
     field: str  # name of the answer in JSON
+    title: str = ""  # what version 1 calls a tool for it, after the provider's name
 
     def takes(self, kind: str) -> bool:
         """Return whether one of the parameters is of this kind."""
@@ -41,6 +42,7 @@ class Category:
     opener: str
     words: tuple[str, ...]
     capabilities: tuple[Capability, ...]
+    openers: tuple[str, ...]  # all openings of queries; version 1 has several
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,6 @@ def vocabulary(links: bool = False) -> MarketVocabulary:
             parameters = tuple(kinds.setdefault(kind, Kind(kind, "name")) for kind in _PLACEHOLDER.findall(wish))
             format_, _, gives = answer.partition(":")
             capabilities.append(Capability(title, name, wish, parameters, format_, gives, field))
-        categories.append(Category(name, entry["opener"], tuple(entry["words"]), tuple(capabilities)))
+        categories.append(Category(name, entry["opener"], tuple(entry["words"]), tuple(capabilities), (entry["opener"],)))
     by_name = {capability.name: capability for category in categories for capability in category.capabilities}
     return MarketVocabulary(tuple(categories), by_name, kinds)

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 from costgym.simulators.bounds import within
 from costgym.simulators.marketplace.custom import CustomSource
+from costgym.simulators.marketplace.english_writes import keyed, worded_task, worded_tool
 from costgym.simulators.marketplace.facts import make_fact
 from costgym.simulators.marketplace.market import Marketplace, Source
 from costgym.simulators.marketplace.tasks import Luck
@@ -44,6 +45,7 @@ LINES = (
         ("buy a ticket for a seat", "list tickets for", "return a ticket for"), (15, 250),
     ),
 )  # fmt: skip
+_BY_LOOKUP = {line.lookup: line.name for line in LINES}
 PROVIDERS = ("Velora", "Norden", "Quickpoint", "Astera")
 KEEN, SURE, KEYED, SLOW = range(4)
 """Kinds of providers of writes: cheap and unreliable, dear and reliable, with keys, and with effects that settle late."""
@@ -69,7 +71,21 @@ class WritingSource(Source):
             for split, count in (("train", self.train), ("test", self.test))
             for index in range(count)
         ]
-        return CustomSource.model_validate({"tools": tools, "tasks": tasks}).market(seed, failures)
+        if not self.world:
+            return CustomSource.model_validate({"tools": tools, "tasks": tasks}).market(seed, failures)
+        shown = [worded_tool(tool, _role(tool)) for tool in tools]
+        names = {tool["name"]: other["name"] for tool, other in zip(tools, shown, strict=True)}
+        spoken = []
+        for number, task in enumerate(tasks):
+            lines = [_BY_LOOKUP[need["capability"]] for need in task["needs"][::2]]
+            spoken.append(worded_task(task, names, lines, seed, number))
+        market = CustomSource.model_validate({"tools": shown, "tasks": spoken}).market(seed, failures)
+        return keyed(market, [tool["name"] for tool in tools])
+
+
+def _role(tool: dict[str, Any]) -> int:
+    """Whether a tool finds, writes, checks or takes back, by its place in `Wording.titles`."""
+    return 1 if "writes" in tool else 2 if "checks" in tool else 3 if "compensates" in tool else 0
 
 
 def _profile(luck: Luck, fee: tuple[int, int], reliability: tuple[float, float]) -> dict[str, Any]:

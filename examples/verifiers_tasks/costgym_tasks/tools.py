@@ -36,7 +36,10 @@ class MarketplaceTools(vf.Toolset[vf.ToolsetConfig, Played]):
 
     async def _list(self) -> list[Tool]:
         functions = self._episode.functions
-        return [Tool(name=each.name, description=each.description, input_schema=dict(each.parameters)) for each in functions]
+        return [
+            Tool(name=function.name, description=function.description, input_schema=dict(function.parameters))
+            for function in functions
+        ]
 
     async def _in_turn(self, name: str, arguments: dict[str, Any], context: Any = None) -> CallToolResult:
         async with self._turn:  # calls of one reply come at the same time, and the world's order is the record's

@@ -102,8 +102,8 @@ def test_teacher_forcing_equals_step_by_step_decoding(evaluator, model, method):
 @pytest.mark.slow
 def test_a_plan_does_not_depend_on_what_is_written_beside_it(evaluator):
     policy = ready_policy(CatpSettings(**TINY), "cpu")
-    asked = [(each, level) for each in tasks("all", "test")[::6] for level in range(4)]
-    together = [each.plan for each in write_plans(policy, asked, price_table(evaluator))]
+    asked = [(task, level) for task in tasks("all", "test")[::6] for level in range(4)]
+    together = [plan.plan for plan in write_plans(policy, asked, price_table(evaluator))]
     alone = [write_plans(policy, [pair], price_table(evaluator))[0].plan for pair in asked]
     assert together == alone
 
@@ -114,7 +114,7 @@ def test_masks_are_never_violated_whatever_the_weights_say(evaluator, seed):
     with torch.no_grad():
         policy.tool_head.weight.mul_(50)
         policy.dependency_head.weight.mul_(50)
-    asked = [(each, seed) for each in tasks("all")[seed::6]]
+    asked = [(task, seed) for task in tasks("all")[seed::6]]
     for chance in (None, np.random.default_rng(seed)):
         for (each, _), written in zip(asked, write_plans(policy, asked, price_table(evaluator), chance=chance), strict=True):
             state = TplState(kind_of(each))
@@ -126,7 +126,7 @@ def test_masks_are_never_violated_whatever_the_weights_say(evaluator, seed):
 
 def test_without_masks_an_untrained_policy_writes_invalid_plans(evaluator):
     policy = ready_policy(CatpSettings(**TINY, mask=False), "cpu")
-    asked = [(each, 0) for each in tasks("all", "train")]
+    asked = [(task, 0) for task in tasks("all", "train")]
     written = write_plans(policy, asked, price_table(evaluator), chance=np.random.default_rng(0))
     assert any(each.plan is None for each in written)
 

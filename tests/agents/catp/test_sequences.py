@@ -157,16 +157,16 @@ def test_the_graph_is_pruned_to_the_tools_of_the_task():
 def test_the_data_hold_the_best_plan_of_each_task_and_level_and_only_valid_ones(evaluator):
     learnt = (task(24), task(202))
     settings = CatpSettings(walks=4, best=1, near=2, spread=2)
-    found = collect(learnt, evaluator, settings)
+    collected = collect(learnt, evaluator, settings)
     values = PlanValues(evaluator)
     for each in learnt:
         for level in range(4):
-            own = [plan for plan in found if plan.task == each and plan.level == level]
+            own = [plan for plan in collected if plan.task == each and plan.level == level]
             best = choices_of(values.expected_optimum(each, level, range(12), True), kind_of(each))
             assert best in [plan.choices for plan in own]
             assert len({plan.choices for plan in own}) == len(own)
             assert {plan.choices[-1] for plan in own} == {END}
-    assert found == collect(learnt, evaluator, settings)
+    assert collected == collect(learnt, evaluator, settings)
 
 
 def test_a_returned_quality_is_the_mean_over_the_train_samples(evaluator):
@@ -182,8 +182,8 @@ def test_joined_tasks_combine_outputs_of_train_tasks_on_the_same_images_and_are_
     joined = composed_tasks(1000, seed=0)
     assert len(joined) == 116
     assert composed_tasks(10, seed=0) == joined[:10]
-    single = {(each.combination, each.wants[0]) for each in tasks("sequential", "train")}
-    known = {(each.combination, frozenset(each.wants)) for each in tasks("all")}
+    single = {(task.combination, task.wants[0]) for task in tasks("sequential", "train")}
+    known = {(task.combination, frozenset(task.wants)) for task in tasks("all")}
     for each in joined:
         assert all((each.combination, want) in single for want in each.wants)
         assert (each.combination, frozenset(each.wants)) not in known

@@ -45,8 +45,8 @@ def test_the_depth_limit_goes_back_to_the_parent():
 
 def test_a_second_child_is_told_of_the_first_and_its_descendants_are_not():
     player, _ = run(Dfsdt(SearchSettings(depth=3)), step(1), step(2), step(3), step(4), "done")
-    asked = [messages[-1].content for _, messages, _ in player._model.heard]
-    assert asked[3].startswith(prompts.TRIED) and '\\"s3\\"' in asked[3]
+    contents = [messages[-1].content for _, messages, _ in player._model.heard]
+    assert contents[3].startswith(prompts.TRIED) and '\\"s3\\"' in contents[3]
     assert not any(m.content.startswith(prompts.TRIED) for _, messages, _ in player._model.heard[:3] for m in messages)
 
 

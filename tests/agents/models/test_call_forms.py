@@ -49,8 +49,8 @@ def test_calls_are_read_in_the_forms_that_models_write(text, content, calls):
 
 def test_a_fence_around_a_call_in_a_text_is_no_part_of_the_text():
     text = 'I look:\n```json\n{"name": "map", "arguments": {"city": "Lille"}}\n```\nThen: {"name": "finish", "answer": "7"}'
-    found = read_calls(text, lenient=True)
-    assert found[:2] == ("I look:\n\nThen:", (*CALL, FunctionCall("finish", {"answer": "7"})))
+    calls = read_calls(text, lenient=True)
+    assert calls[:2] == ("I look:\n\nThen:", (*CALL, FunctionCall("finish", {"answer": "7"})))
     assert read_calls(text) == (text, (), "")
 
 
@@ -126,9 +126,9 @@ def answer(finish_reason: str = "stop", **message: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("form", "text"), [(form, text) for form, texts in FORMS.items() for text in texts])
 def test_each_form_is_read_by_default_and_named_where_it_is_not(form: str, text: str) -> None:
-    found = read_reply(answer(content=text), [Message(USER, "q")], [MAP, FINISH])
-    assert [(call.name, call.read()) for call in found.message.calls] == [("map", {"city": "Lille", "days": 2})]
-    assert (found.form, found.outcome, found.notes) == (form, "", ("estimated_tokens",))
+    reply = read_reply(answer(content=text), [Message(USER, "q")], [MAP, FINISH])
+    assert [(call.name, call.read()) for call in reply.message.calls] == [("map", {"city": "Lille", "days": 2})]
+    assert (reply.form, reply.outcome, reply.notes) == (form, "", ("estimated_tokens",))
     unread = read_reply(answer(content=text), [Message(USER, "q")], [MAP, FINISH], "native")
     assert not unread.message.calls and unread.message.content == text and UNREAD[form] in unread.notes
 
@@ -145,20 +145,20 @@ def test_a_call_that_a_server_left_among_the_thoughts_is_read_there_and_a_though
 @pytest.mark.parametrize("name", ["functions.map", "functions.map:0", " map", "default_api.map", "map<|channel|>commentary"])
 def test_a_name_with_a_prefix_is_that_of_the_function_and_other_names_are_counted(name: str) -> None:
     wire = [{"id": "c1", "function": {"name": name, "arguments": '"{\\"city\\": \\"Lille\\"}"'}}]
-    found = read_reply(answer(tool_calls=wire), (), [MAP])
-    assert (found.message.calls[0].name, found.message.calls[0].arguments) == ("map", {"city": "Lille"})
+    reply = read_reply(answer(tool_calls=wire), (), [MAP])
+    assert (reply.message.calls[0].name, reply.message.calls[0].arguments) == ("map", {"city": "Lille"})
     other = read_reply(answer(tool_calls=[{"function": {"name": "functions.nap", "arguments": "{}"}}]), (), [MAP])
     assert other.message.calls[0].name == "functions.nap" and "unknown_functions" in other.notes
 
 
 def test_texts_that_hold_no_call_stay_texts_and_a_strange_mark_is_counted() -> None:
     for text in ('{"name": "Lille", "people": 7}', "[1]: map(city)", "print(3)", 'Look: {"name": "other", "arguments": {}}'):
-        found = read_reply(answer(content=text), (), [MAP])
-        assert (found.message.content, found.message.calls, found.notes) == (text, (), ("estimated_tokens",))
+        reply = read_reply(answer(content=text), (), [MAP])
+        assert (reply.message.content, reply.message.calls, reply.notes) == (text, (), ("estimated_tokens",))
     for text in (WRITTEN, "[map(city='Lille')]"):  # where nothing is on offer, as for a plan
         assert read_reply(answer(content=text), (), ()).message.content == text
-    strange = read_reply(answer(content="Action: map\nAction Input: Lille"), (), [MAP])
-    assert strange.notes == (UNREAD["unknown"], "estimated_tokens")
+    reply = read_reply(answer(content="Action: map\nAction Input: Lille"), (), [MAP])
+    assert reply.notes == (UNREAD["unknown"], "estimated_tokens")
 
 
 @pytest.mark.parametrize(
@@ -244,8 +244,8 @@ def test_a_server_that_only_streams_is_asked_for_a_stream(server: Server) -> Non
     server.answers = [refusal("This model only support stream mode"), stream, stream]
     model = OpenAIModel("tiny", url=server.url)
     for _ in range(2):
-        found = model.complete([Message(USER, "q")], [MAP])
-        assert (found.message.content, found.message.calls[0].read(), found.usage[:2]) == ("I look.", {"city": "Lille"}, (7, 3))
+        reply = model.complete([Message(USER, "q")], [MAP])
+        assert (reply.message.content, reply.message.calls[0].read(), reply.usage[:2]) == ("I look.", {"city": "Lille"}, (7, 3))
     assert [request.get("stream") for request in server.requests] == [None, True, True]
 
 
@@ -287,3 +287,11 @@ def test_a_refusal_names_the_setting_that_cures_it(server: Server) -> None:
     server.answers = [{"error": {"message": "no such model", "code": 404}}]
     with pytest.raises(ConfigError, match=r"error 404.*no such model"):
         ask(server)
+
+
+def test_calls_of_one_reply_have_ids_of_their_own_and_half_a_character_is_no_argument() -> None:
+    wire = [{"id": "call_0", "function": {"name": "map", "arguments": '{"city": "Lille"}'}}] * 2
+    found = read_reply({"choices": [{"message": {"tool_calls": wire}}]}, [], [MAP])
+    assert [call.id for call in found.message.calls] == ["call_0", "call_0_1"] and found.outcome == ""
+    half = [{"id": "a", "function": {"name": "map", "arguments": '{"city": "\\ud83d"}'}}]
+    assert read_reply({"choices": [{"message": {"tool_calls": half}}]}, [], [MAP]).outcome == "malformed"

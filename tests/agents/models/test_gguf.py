@@ -65,9 +65,9 @@ def load(name: str):
 def test_a_gguf_file_plays_with_its_digest_checked_and_is_told_its_functions(file: Path) -> None:
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
     model = load(f"local:{file},sha256={digest},max_tokens=4,device=cpu")
-    said = model.complete([Message(USER, "hello")], [Function("map", "Shows a map.", {"type": "object", "properties": {}})])
-    assert model.name == "tiny.gguf" and 0 < said.usage.output_tokens <= 4
-    assert said.usage.input_tokens > len("Functions:map(): Shows a map.")
+    reply = model.complete([Message(USER, "hello")], [Function("map", "Shows a map.", {"type": "object", "properties": {}})])
+    assert model.name == "tiny.gguf" and 0 < reply.usage.output_tokens <= 4
+    assert reply.usage.input_tokens > len("Functions:map(): Shows a map.")
     assert model._tokenizer.chat_template == CHAT_TEMPLATE  # its own would not have written them down
 
 

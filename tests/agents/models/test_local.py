@@ -62,8 +62,8 @@ def test_a_batch_says_what_its_members_say_alone_and_sampling_repeats_itself(tin
     talks = model.side_by_side(3)
     for seat, request in enumerate(requests):
         talks.begin(seat, *request)
-    found = replies_of(talks, len(requests))
-    batch = [found[seat] for seat in range(len(requests))]
+    replies = replies_of(talks, len(requests))
+    batch = [replies[seat] for seat in range(len(requests))]
     assert [r.usage for r in batch] == [r.usage for r in alone]
     assert [r.message.content for r in batch] == [r.message.content for r in alone]
     sampler = LocalModel(*tiny, max_tokens=6, device="cpu", temperature=1.0)
@@ -89,9 +89,9 @@ def test_conversations_side_by_side_are_those_alone_and_go_on_where_they_stood(t
     alone = {seat: [] for seat in histories}
     for seat, history in histories.items():
         for _ in range(4):
-            said = model.complete(history, ())
-            alone[seat].append((said.message.content, said.usage))
-            history += [said.message, Message(USER, "more")]
+            reply = model.complete(history, ())
+            alone[seat].append((reply.message.content, reply.usage))
+            history += [reply.message, Message(USER, "more")]
     hook = tiny[0].register_forward_pre_hook(lambda _, given, named: fed.append(named["input_ids"].numel()), with_kwargs=True)
     together = {seat: [] for seat in histories}
     try:
@@ -100,8 +100,8 @@ def test_conversations_side_by_side_are_those_alone_and_go_on_where_they_stood(t
                 talks.step()
             talks.begin(seat, histories[seat][:2], ())
         while any(len(said) < 4 for said in together.values()):
-            for seat, said in talks.step().items():
-                together[seat].append((said.message.content, said.usage))
+            for seat, reply in talks.step().items():
+                together[seat].append((reply.message.content, reply.usage))
                 turn = len(together[seat])
                 if turn < 4:  # goes on while the others are in the middle of their replies
                     talks.begin(seat, histories[seat][: 2 + 2 * turn], ())
@@ -126,11 +126,11 @@ def test_a_model_that_sees_a_part_of_the_context_is_not_batched(tiny):
 @pytest.mark.slow
 def test_a_context_that_is_too_long_brings_an_empty_reply(tiny):
     model = LocalModel(*tiny, max_tokens=8, device="cpu")
-    found = model.complete([Message(USER, "x" * 5000)], ())
+    reply = model.complete([Message(USER, "x" * 5000)], ())
     talks = model.side_by_side(1)
     talks.begin(0, [Message(USER, "x" * 5000)], ())
-    assert talks.step() == {0: found}
-    assert found.message.content == "" and found.usage[:3] == (0, 0, 0)
+    assert talks.step() == {0: reply}
+    assert reply.message.content == "" and reply.usage[:3] == (0, 0, 0)
 
 
 @pytest.mark.slow
@@ -161,12 +161,12 @@ CALL = FunctionCall("map", {"city": "Lille"})
 @pytest.mark.parametrize("last", ['{"name": "map", "argu', '{"name": "map", "argu}'])
 def test_a_call_that_the_limit_cuts_off_is_not_made_and_those_before_it_are(tiny, last):
     model = LocalModel(*tiny, max_tokens=512, device="cpu")
-    said = tiny[1]('{"name": "map", "arguments": {"city": "Lille"}}\n' + last)["input_ids"]
-    found = model._reply([1], said)
-    assert (found.outcome, found.message.calls) == ("", (CALL, FunctionCall("", last)))  # the model ended it so
-    model.max_tokens = len(said)
-    found = model._reply([1], said)
-    assert (found.outcome, found.message.calls, found.message.content) == ("truncated", (CALL,), "")
+    input_ids = tiny[1]('{"name": "map", "arguments": {"city": "Lille"}}\n' + last)["input_ids"]
+    reply = model._reply([1], input_ids)
+    assert (reply.outcome, reply.message.calls) == ("", (CALL, FunctionCall("", last)))  # the model ended it so
+    model.max_tokens = len(input_ids)
+    reply = model._reply([1], input_ids)
+    assert (reply.outcome, reply.message.calls, reply.message.content) == ("truncated", (CALL,), "")
 
 
 def test_a_loaded_model_stays_in_its_process(tiny):

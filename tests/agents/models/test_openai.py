@@ -269,8 +269,8 @@ def test_keys_are_needed_abroad_and_never_travel_in_the_clear(monkeypatch):
     ],
 )  # fmt: skip
 def test_any_answer_is_read_without_an_error(document):
-    found = read_reply(document, [Message(USER, "q")], ())
-    assert isinstance(found.message.content, str) and found.usage.input_tokens > 0
+    reply = read_reply(document, [Message(USER, "q")], ())
+    assert isinstance(reply.message.content, str) and reply.usage.input_tokens > 0
 
 
 def test_every_call_on_the_wire_has_an_id_and_one_result():
@@ -388,7 +388,7 @@ def test_a_real_models_agent_plays_in_several_processes(server, monkeypatch):
     server.answers = [said("I do not know.")] * 1000
     env = costgym.make("costgym/MarketplaceChat-v0", scenario="marketplace", budget={"price": 20}, disable_env_checker=True)
     there = costgym.rollout(env, make_agent("react", model="openai:tiny"), 30, engine=Local(2))
-    asked = len(server.requests)
+    count = len(server.requests)
     assert {headers["authorization"] for headers in server.headers} == {"Bearer sk-secret"}
     assert there == costgym.rollout(env, make_agent("react", model="openai:tiny"), 30)
-    assert len(server.requests) == 2 * asked and not any(result.void for result in there)
+    assert len(server.requests) == 2 * count and not any(result.void for result in there)

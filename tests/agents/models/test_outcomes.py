@@ -52,10 +52,10 @@ def call(name: str, arguments: str = "{}", **more: Any) -> dict[str, Any]:
     ],
 )
 def test_the_outcome_of_a_reply_is_read(document: Any, outcome: str) -> None:
-    found = read_reply(document, [Message(USER, "q")], ())
-    assert found.outcome == outcome
+    reply = read_reply(document, [Message(USER, "q")], ())
+    assert reply.outcome == outcome
     if outcome in ("filtered", "refused"):
-        assert not found.message.content and not found.message.calls
+        assert not reply.message.content and not reply.message.calls
 
 
 def test_what_a_provider_adds_goes_back_to_it_unchanged(tmp_path: Any) -> None:
@@ -64,8 +64,8 @@ def test_what_a_provider_adds_goes_back_to_it_unchanged(tmp_path: Any) -> None:
     document = answer(
         content=parts, reasoning_content="first", tool_calls=[call("map", extra_content=signature, index=0)], unset=None
     )
-    found = read_reply(document, [Message(USER, "q")], ())
-    assert found.message.content == "I look." and found.form == "native"
+    reply = read_reply(document, [Message(USER, "q")], ())
+    assert reply.message.content == "I look." and reply.form == "native"
 
     class Once:
         name = "it"
@@ -73,7 +73,7 @@ def test_what_a_provider_adds_goes_back_to_it_unchanged(tmp_path: Any) -> None:
         def reset(self, seed: int) -> None: ...
 
         def complete(self, *_: Any) -> Any:
-            return found
+            return reply
 
     for _ in range(2):  # asked, and then from the cache
         kept = Cached(Once(), tmp_path / "replies.sqlite")
@@ -83,7 +83,7 @@ def test_what_a_provider_adds_goes_back_to_it_unchanged(tmp_path: Any) -> None:
         assert wire[1]["content"] == parts and wire[1]["reasoning_content"] == "first" and "unset" not in wire[1]
         assert wire[1]["tool_calls"][0]["extra_content"] == signature and "index" not in wire[1]["tool_calls"][0]
         assert (again.outcome, again.form) == ("", "native")
-    assert pickle.loads(pickle.dumps(found.message.calls[0])).extra == {"extra_content": signature}
+    assert pickle.loads(pickle.dumps(reply.message.calls[0])).extra == {"extra_content": signature}
     plain = chat_messages([Message(ASSISTANT, "", (FunctionCall("map", "{}", "c1"),))])
     assert plain[0].keys() == {"role", "content", "tool_calls"}
 
@@ -103,10 +103,10 @@ TAGGED = '<tool_call>{"name": "map", "arguments": {"city": "Lille"}}</tool_call>
     ],
 )  # fmt: skip
 def test_calls_are_read_in_the_form_that_the_name_says(form: str, content: str, calls: int, counted: str) -> None:
-    found = read_reply(answer(content=content), [Message(USER, "q")], [MAP, FINISH], form)
-    assert (len(found.message.calls), found.form, found.outcome) == (calls, counted, "")
+    reply = read_reply(answer(content=content), [Message(USER, "q")], [MAP, FINISH], form)
+    assert (len(reply.message.calls), reply.form, reply.outcome) == (calls, counted, "")
     if calls == 1 and "city" in content:
-        assert found.message.calls[0].read() == {"city": "Lille"}
+        assert reply.message.calls[0].read() == {"city": "Lille"}
     native = read_reply(answer(tool_calls=[call("map")], content=BARE), [Message(USER, "q")], (), form)
     assert native.form == "native" and native.message.content == BARE
 
@@ -159,8 +159,8 @@ def test_outcomes_are_counted_on_a_board_and_never_end_it_or_answer(server: Any,
     ]
     assert not any("half" in action for episode in actions for action in episode)
     assert "Filtered" in ran.page.read_text() and "Truncated" in ran.page.read_text()
-    told = [message["content"] for request in server.requests for message in request["messages"]]
-    assert sum("cut off" in str(text) for text in told) == 2
+    contents = [message["content"] for request in server.requests for message in request["messages"]]
+    assert sum("cut off" in str(text) for text in contents) == 2
     assert verify(tmp_path / "board").verified
 
 

@@ -95,7 +95,7 @@ def test_the_packages_tables_price_the_default_worlds_as_ever_and_todays_models_
     old, new = (load_prices(path) for path in SHIPPED)
     assert (old.date.isoformat(), new.date.isoformat()) == ("2024-07-18", "2026-11-27")
     assert old.per_dollar == new.per_dollar and len(new.models) == 101
-    assert all(0 < each.input <= each.output and (each.cached or 0) < each.input for each in new.models.values())
+    assert all(0 < model.input <= model.output and (model.cached or 0) < model.input for model in new.models.values())
     assert shipped_prices("gpt-4o-mini-2024-07-18") == old
     assert shipped_prices("claude-haiku-4-5") == shipped_prices("nobody's") == new
 

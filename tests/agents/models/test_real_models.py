@@ -176,9 +176,9 @@ def test_a_leaderboard_over_a_real_server_is_honest_and_a_cache_repeats_it(
         "--jobs", "1",
     ]  # fmt: skip
     costgym(*command, "--out", tmp_path / "first")
-    asked = len(proxy.usages)
+    count = len(proxy.usages)
     results = [json.loads(line) for line in (tmp_path / "first" / "episodes.jsonl").read_text().splitlines()]
-    assert [r["void"] for r in results] == [False] * 6 and asked > 6
+    assert [r["void"] for r in results] == [False] * 6 and count > 6
     assert sum(r["tokens"] for r in results) == proxy.tokens
     fees = sum(r["price"] for r in results) - proxy.credits
     assert fees == pytest.approx(round(fees), abs=1e-9) and fees >= 0  # tools cost whole credits
@@ -186,7 +186,7 @@ def test_a_leaderboard_over_a_real_server_is_honest_and_a_cache_repeats_it(
     assert sum(row["average_tokens"] * row["episodes"] for row in rows) == pytest.approx(proxy.tokens)
     assert verify(tmp_path / "first").verified
     costgym(*command, "--out", tmp_path / "again")
-    assert len(proxy.usages) == asked  # nothing was asked for twice
+    assert len(proxy.usages) == count  # nothing was asked for twice
     for name in ("episodes.jsonl", "leaderboard.json"):
         assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "first" / name).read_bytes()
     for path in tmp_path.rglob("*"):

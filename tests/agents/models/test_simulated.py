@@ -104,8 +104,8 @@ def test_told_prices_change_its_choice_only_at_its_rate():
 
     def cheap(rate):
         found = model(env, replace(PERFECT, attend_costs=rate))
-        asked = [found.complete([system, Message(USER, "q")], functions).message.calls[0].name for _ in range(200)]
-        return asked.count("cheap")
+        names = [found.complete([system, Message(USER, "q")], functions).message.calls[0].name for _ in range(200)]
+        return names.count("cheap")
 
     assert cheap(1.0) == 200 and 70 < cheap(0.0) < 130
 
@@ -138,9 +138,9 @@ def test_its_usage_is_what_it_read_and_what_it_said(env):
     found = model(env)
     messages = [Message(SYSTEM, "x" * 40), Message(USER, "y" * 40)]
     functions = [Function.of(t) for t in env.candidates]
-    said = found.complete(messages, functions)
-    assert said.usage.input_tokens == 2 * (4 + 10) + sum(f.tokens for f in functions)
-    assert said.usage.output_tokens == said.message.tokens - 4
+    reply = found.complete(messages, functions)
+    assert reply.usage.input_tokens == 2 * (4 + 10) + sum(f.tokens for f in functions)
+    assert reply.usage.output_tokens == reply.message.tokens - 4
 
 
 def test_same_seed_same_words_and_another_seed_others():

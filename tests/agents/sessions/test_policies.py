@@ -111,11 +111,11 @@ def test_sampled_chances_have_the_mean_of_the_belief() -> None:
 def test_the_shadow_price_is_nothing_while_the_budget_lasts_and_rises_with_the_queries() -> None:
     offers, chances = np.array([0, 0, 1]), np.array([0.5, 0.9, 0.8])
     uses = np.array([0.01, 0.02, 0.01]), np.zeros(3)
-    found = [shadow_price(offers, chances, uses, queries, 2) for queries in (10.0, 100.0, 300.0, 1000.0)]
-    assert found[0] == 0.0 and found == sorted(found) and found[1] < found[3]
+    prices = [shadow_price(offers, chances, uses, queries, 2) for queries in (10.0, 100.0, 300.0, 1000.0)]
+    assert prices[0] == 0.0 and prices == sorted(prices) and prices[1] < prices[3]
     index, best = indices(offers, chances, uses[0] + uses[1], 2)
     assert best.tolist() == [0, 2] and index.tolist() == pytest.approx([0.02, 0.0125])
     # what is bought at the shadow price does not spend more than there is
-    for queries, multiplier in zip((100.0, 300.0, 1000.0), found[1:], strict=True):
+    for queries, multiplier in zip((100.0, 300.0, 1000.0), prices[1:], strict=True):
         bought = [(np.arange(2, 21) >= multiplier * ratio).mean() for ratio in index]
         assert sum(share * ratio for share, ratio in zip(bought, index, strict=True)) * queries / 2 <= 1.0

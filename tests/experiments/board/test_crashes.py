@@ -182,23 +182,23 @@ def test_an_honest_run_with_void_episodes_verifies(tmp_path: Path, monkeypatch: 
         return act(self, observation, info)
 
     monkeypatch.setattr(GreedyAgent, "act", down)
-    place = tmp_path / "board"
-    ran = run(board("greedy", "cheapest", episodes=6), place)
+    folder = tmp_path / "board"
+    ran = run(board("greedy", "cheapest", episodes=6), folder)
     monkeypatch.undo()
     row = next(row for row in ran.document["rows"] if row["agent"] == "greedy")
     assert row["void_episodes"] == 1 and row["void_reasons"] == {"server down": 1}
-    verdict = verify(place)
+    verdict = verify(folder)
     assert verdict.verified and verdict.episodes == 12
-    lines = (place / "episodes.jsonl").read_text().splitlines()
+    lines = (folder / "episodes.jsonl").read_text().splitlines()
     void = next(line for line in lines if '"void":true' in line)
     for old, new in ((f'"task":"{json.loads(void)["task"]}"', '"task":"other"'), ('"void":true', '"void":false')):
-        (place / "episodes.jsonl").write_text(
+        (folder / "episodes.jsonl").write_text(
             "\n".join(line.replace(old, new) if line == void else line for line in lines) + "\n"
         )
-        assert not verify(place).verified
-    (place / "episodes.jsonl").write_text("\n".join(lines) + "\n")
+        assert not verify(folder).verified
+    (folder / "episodes.jsonl").write_text("\n".join(lines) + "\n")
     # handed in, it verifies as well; but whoever hands in says that it is void, so it counts as a failure there
-    packed = pack(place, tmp_path / "packed", "A", "a@example.org", ["greedy"])
+    packed = pack(folder, tmp_path / "packed", "A", "a@example.org", ["greedy"])
     assert validate(packed).verified and verify(packed).verified
     assert json.loads((packed / "manifest.json").read_text())["files"][0]["void"] == {"1": "server down"}
     base = run(board("cheapest", episodes=6), tmp_path / "base").folder
@@ -208,8 +208,8 @@ def test_an_honest_run_with_void_episodes_verifies(tmp_path: Path, monkeypatch: 
     assert verify(base).verified and 'data-sort="void_episodes"' in (base / "index.html").read_text()
     # an episode that was played cannot be declared void afterwards: its record says otherwise
     good = next(line for line in lines if '"greedy"' in line and '"void":false' in line)
-    (place / "episodes.jsonl").write_text("\n".join(lines).replace(good, good.replace('"void":false', '"void":true')) + "\n")
-    assert not verify(place).verified
+    (folder / "episodes.jsonl").write_text("\n".join(lines).replace(good, good.replace('"void":false', '"void":true')) + "\n")
+    assert not verify(folder).verified
 
 
 def test_an_episode_that_a_back_end_broke_off_says_that_it_was_played_again(

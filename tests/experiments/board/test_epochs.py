@@ -141,8 +141,8 @@ def test_before_the_end_nothing_tells_of_a_task_a_seed_or_an_episode(entries: Pa
     assert {path.name for path in (tmp_path / "board").iterdir()} == {
         ".lock", PUBLIC, CHAIN, "leaderboard.json", "leaderboard.csv", "index.html",
     }  # fmt: skip
-    found = verify(tmp_path / "board")
-    assert found.problems == (f"{SECRET}: is not published before 2026-01-01 is over; until then no episode can be replayed",)
+    verdict = verify(tmp_path / "board")
+    assert verdict.problems == (f"{SECRET}: is not published before 2026-01-01 is over; until then no episode can be replayed",)
 
 
 def test_once_the_secret_is_published_everything_is_replayed_from_nothing(entries: Path, spring: Path, tmp_path: Path) -> None:
@@ -150,9 +150,9 @@ def test_once_the_secret_is_published_everything_is_replayed_from_nothing(entrie
     before = board([entries], spring, out)
     reveal(spring, out)
     shutil.rmtree(spring)
-    found = verify(out)
-    assert found.verified and found.episodes == 8 * len(before["rows"])
-    assert verify(out, engine=Local(jobs=2)) == found
+    verdict = verify(out)
+    assert verdict.verified and verdict.episodes == 8 * len(before["rows"])
+    assert verify(out, engine=Local(jobs=2)) == verdict
     after = json.loads((out / "leaderboard.json").read_text())
     assert [row[PASS] for row in after["rows"]] == [row[PASS] for row in before["rows"]]
     assert all(len(row["by_episode"][PASS]) == 8 for row in after["rows"])  # so that rows can be compared in pairs
@@ -322,7 +322,7 @@ def test_a_name_and_a_key_are_registered_once_however_they_are_written(keys: Pat
             register(spring, tmp_path / "more")
     assert read_epoch(spring) == before
     (tmp_path / "more").write_text(key(tmp_path, "Zoe").with_suffix(".pub").read_text())
-    assert [each.name for each in register(spring, tmp_path / "more").identities] == ["Ann", "Bob", "Zoe"]
+    assert [identity.name for identity in register(spring, tmp_path / "more").identities] == ["Ann", "Bob", "Zoe"]
     assert read_epoch(spring).terms == before.terms  # the chain goes on
 
 

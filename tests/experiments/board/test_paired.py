@@ -46,7 +46,7 @@ def test_a_row_with_luck_of_its_own_has_no_band_and_takes_none_from_the_others()
 
 @given(st.lists(st.lists(st.sampled_from("01-"), min_size=8, max_size=8).map("".join), min_size=1, max_size=6))
 def test_bands_hold_their_ranks(episodes: list[str]) -> None:
-    bands = rank_bands([row(each) for each in episodes], METRIC)
+    bands = rank_bands([row(episode) for episode in episodes], METRIC)
     assert all(band is not None and 1 <= band[0] <= band[1] <= len(episodes) for band in bands)
 
 

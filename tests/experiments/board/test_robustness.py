@@ -40,9 +40,9 @@ def test_every_row_says_what_it_keeps_of_the_world_without_faults(board):
 def test_the_run_is_verified_like_any_other_and_an_edited_figure_is_named(board, tmp_path):
     assert validate_run(board).problems == ()
     text = (board / "leaderboard.json").read_text()
-    found = json.loads(text)
-    found["rows"][3]["fault_robustness"] = 0.99
-    (board / "leaderboard.json").write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    document = json.loads(text)
+    document["rows"][3]["fault_robustness"] = 0.99
+    (board / "leaderboard.json").write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
     try:
         assert any("fault_robustness" in problem for problem in validate_run(board).problems)
     finally:

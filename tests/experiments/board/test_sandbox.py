@@ -14,20 +14,20 @@ needs_sandbox = pytest.mark.skipif(bool(why_not()), reason=f"no sandbox here: {w
 
 @needs_sandbox
 def test_every_probe_from_inside_the_sandbox_is_refused(tmp_path: Path) -> None:
-    found = probes.play(tmp_path, BUBBLEWRAP)
-    assert set(found) == set(probes.inside.PROBES) - set(probes.LEFT_OUT if os.geteuid() == 0 else ())
-    assert {name: said for name, said in found.items() if said == "done" or said.startswith("error")} == {}
-    assert len(found) >= 70 and {each.kind for each in probes.inside.PROBES.values()} == {
+    played = probes.play(tmp_path, BUBBLEWRAP)
+    assert set(played) == set(probes.inside.PROBES) - set(probes.LEFT_OUT if os.geteuid() == 0 else ())
+    assert {name: said for name, said in played.items() if said == "done" or said.startswith("error")} == {}
+    assert len(played) >= 70 and {probe.kind for probe in probes.inside.PROBES.values()} == {
         "files", "network", "processes", "kernel", "limits"
     }  # fmt: skip
 
 
 @needs_sandbox
 def test_most_probes_succeed_without_a_sandbox_so_that_a_refusal_says_something(tmp_path: Path) -> None:
-    found = probes.play(tmp_path, NONE)
+    played = probes.play(tmp_path, NONE)
     root = os.geteuid() == 0
-    assert sum(said == "done" for said in found.values()) >= (50 if root else 30), found
-    assert not any(said.startswith("error") for said in found.values())
+    assert sum(said == "done" for said in played.values()) >= (50 if root else 30), played
+    assert not any(said.startswith("error") for said in played.values())
 
 
 @needs_sandbox

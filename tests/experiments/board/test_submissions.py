@@ -215,7 +215,7 @@ def conditions(manifest: dict[str, Any]) -> list[dict[str, Any]]:
             lambda d: [each.update(episodes=7) for t in d["run"]["tracks"] for each in t["conditions"]],
             "expected the episodes 0 to 6",
         ),
-        (lambda d: [each.update(episodes=9) for each in conditions(d)], "8 of 9 episodes agree"),
+        (lambda d: [condition.update(episodes=9) for condition in conditions(d)], "8 of 9 episodes agree"),
         (
             lambda d: d["run"]["tracks"][0]["conditions"].append(d["run"]["tracks"][0]["conditions"][0]),
             "a condition is listed twice",
@@ -265,8 +265,8 @@ def test_an_entry_says_what_it_thinks_with_and_one_without_keeps_its_bytes(board
     mine = tmp_path / "board"
     shutil.copytree(board, mine)
     told = ["submit", "pack", str(board), "--out", str(tmp_path / "told"), "--name", "T", "--contact", "t", "--model", "GPT-9"]
-    said = invoke(*told, "--agents", "react")
-    assert said.exit_code == 0
+    result = invoke(*told, "--agents", "react")
+    assert result.exit_code == 0
     rows = add(mine, tmp_path / "told")
     assert {row["submission"]["model"] for row in rows} == {"GPT-9"}
     assert "claims to use GPT-9" in (mine / "index.html").read_text()
@@ -285,7 +285,9 @@ def test_a_board_of_more_seeds_shows_every_k_and_verifies(tmp_path: Path) -> Non
     assert re.findall(r">([\d.]+)</td>", line) == [f"{100 * share:.1f}" for share in row["pass_hat_k"]]
     assert verify(folder).verified
     assert validate(pack(folder, tmp_path / "packed", "A", "a@example.org")).verified
-    assert [each.episodes for each in make_run_config("quick", agents=["react"], seeds=8).tracks[0].conditions] == [320] * 3
+    assert [condition.episodes for condition in make_run_config("quick", agents=["react"], seeds=8).tracks[0].conditions] == [
+        320
+    ] * 3
     for wrong in (0, 1.5, True):
         with pytest.raises(costgym.ConfigError, match="seeds"):
             make_run_config("quick", agents=["react"], seeds=wrong)  # type: ignore[arg-type]

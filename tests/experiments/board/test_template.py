@@ -24,9 +24,9 @@ def workflow() -> dict[str, Any]:
 
 def lines() -> list[str]:
     """What the workflow runs after the installation."""
-    found = [step["run"] for step in workflow()["jobs"]["judge"]["steps"] if "run" in step]
-    assert "pip install" in found[0] and len(found) == 4
-    return found[1:]
+    runs = [step["run"] for step in workflow()["jobs"]["judge"]["steps"] if "run" in step]
+    assert "pip install" in runs[0] and len(runs) == 4
+    return runs[1:]
 
 
 def test_the_site_is_published_from_the_main_branch_whether_an_entry_was_refused_or_not() -> None:
@@ -96,8 +96,8 @@ def test_the_workflow_says_yes_to_an_honest_submission_and_no_to_a_forged_one(re
     record.write_text(record.read_text().replace('"share":0.0', '"share":1.0').replace('"price":', '"price":1', 1))
     shutil.rmtree(repository.place / "board/episodes")
     assert repository.play() == [0, 0, 0]
-    said = repository.summary.read_text()
-    assert "**no**: submissions/forged/" in said and "**yes**: submissions/honest/" in said
+    text = repository.summary.read_text()
+    assert "**no**: submissions/forged/" in text and "**yes**: submissions/honest/" in text
     assert repository.output.read_text() == "refused=1\n"
     assert (repository.place / "board/episodes/index.html").is_file()
 
@@ -117,9 +117,9 @@ def test_a_pull_request_displaces_neither_an_entry_nor_the_leaderboard(repositor
     pack(cheapest, place / "submissions/new", "New", "b@example.org")
     (place / "board/run.json").write_text("{}")
     assert repository.play(base) == [0, 0, 0]
-    said = repository.summary.read_text().splitlines()
-    assert said[0].startswith("**no**: board/: changes what only whoever keeps the leaderboard writes")
-    assert [line[:40] for line in said[1:] if line.startswith("**")] == [
+    lines = repository.summary.read_text().splitlines()
+    assert lines[0].startswith("**no**: board/: changes what only whoever keeps the leaderboard writes")
+    assert [line[:40] for line in lines[1:] if line.startswith("**")] == [
         "**no**: submissions/before it/: error: --add"[:40],
         "**yes**: submissions/new/: 1 rows added, "[:40],
     ]

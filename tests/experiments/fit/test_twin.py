@@ -56,8 +56,8 @@ def test_a_rate_that_was_hidden_far_from_its_default_is_found_to_be_so(tmp_path:
 def test_intervals_hold_the_hidden_rates_about_as_often_as_they_say(tmp_path: Path) -> None:
     hits = []
     for number, model in enumerate(("simulated", *HIDDEN) * 3):
-        found = fit(read_evidence(recorded(tmp_path / str(number), model, 300, seed=number))).rates
-        hits += [rate.low <= getattr(read_rates(model), name) <= rate.high for name, rate in found.items()]
+        rates = fit(read_evidence(recorded(tmp_path / str(number), model, 300, seed=number))).rates
+        hits += [rate.low <= getattr(read_rates(model), name) <= rate.high for name, rate in rates.items()]
     assert len(hits) > 110 and sum(hits) / len(hits) > 0.8  # of 90 % intervals
 
 

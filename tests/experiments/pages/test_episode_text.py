@@ -38,10 +38,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def board(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("board") / "run"
+    folder = tmp_path_factory.mktemp("board") / "run"
     plan = make_run_config("quick", None, None, ["cheapest", "react"], "price=10,20", 2, "test", "strict", 3, "simulated")
-    run(plan, place, 1)
-    return place
+    run(plan, folder, 1)
+    return folder
 
 
 @pytest.mark.parametrize("agent", ENVS)
@@ -101,12 +101,12 @@ def test_calls_side_by_side_are_seen(tmp_path: Path) -> None:
 
 def test_episodes_of_a_leaderboard_and_a_submission_go_by_agent_budget_and_index(board: Path, tmp_path: Path) -> None:
     assert "episode 0 of cheapest" in report_recorded(board, "cheapest/0").text
-    told = report_recorded(board, "react.price=20/1").text
-    assert "episode 1 of react" in told and "budget: price 20" in told
+    text = report_recorded(board, "react.price=20/1").text
+    assert "episode 1 of react" in text and "budget: price 20" in text
     task = json.loads((board / "trajectories" / "text" / "react.price=10.jsonl").read_text().splitlines()[1])["task"]
     assert f"Task {task}" in report_recorded(board, f"react/{task}").text
     pack(board, tmp_path / "submission", "ours", "me@example.org")
-    assert report_recorded(tmp_path / "submission", "react.price=20/1").text.splitlines()[2:] == told.splitlines()[2:]
+    assert report_recorded(tmp_path / "submission", "react.price=20/1").text.splitlines()[2:] == text.splitlines()[2:]
 
 
 @pytest.mark.parametrize(

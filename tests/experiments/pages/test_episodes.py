@@ -78,7 +78,7 @@ def test_an_edited_record_is_shown_as_one(run: Run, tmp_path: Path) -> None:
     record["final"]["price"] += 1.0
     lines[2] = json.dumps(record, separators=(",", ":")) + "\n"
     (tmp_path / "edited.jsonl").write_text("".join(lines))
-    notes = [each["note"] for each in details(tmp_path / "edited.jsonl")]
+    notes = [detail["note"] for detail in details(tmp_path / "edited.jsonl")]
     assert notes[0] == "" and notes[2:] == [""] * 4
     assert notes[1].startswith("Replay does not agree with this record")
 

@@ -42,9 +42,9 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Path, str]]:
         for line in LINES:
             done = invoke(*line.split())
             assert done.exit_code == 0, (line, done.stderr)
-    found = [path for path in sorted(place.rglob("*.html")) if path.name != "episode.html" or path.parent == place]
+    paths = [path for path in sorted(place.rglob("*.html")) if path.name != "episode.html" or path.parent == place]
     entry = next(path.stem.rpartition("-")[0] for path in sorted((place / "board" / "episodes" / "data").glob("*-0.js")))
-    return [*((path, "") for path in found), (place / "board" / "episodes" / "episode.html", f"#entry={entry}&at=0")]
+    return [*((path, "") for path in paths), (place / "board" / "episodes" / "episode.html", f"#entry={entry}&at=0")]
 
 
 @pytest.mark.slow

@@ -59,10 +59,10 @@ def entry_of(run: Run, agent: str, limit: float) -> str:
 
 
 def texts(driver: Any, selector: str) -> list[str]:
-    found: list[str] = driver.execute_script(
+    script: list[str] = driver.execute_script(
         "return [...document.querySelectorAll(arguments[0])].filter((e) => e.offsetParent).map((e) => e.textContent)", selector
     )
-    return found
+    return script
 
 
 def click(driver: Any, selector: str) -> None:

@@ -121,8 +121,8 @@ def test_a_protocol_holds_the_papers_settings() -> None:
     assert SearchSettings.chosen(ecoact.PROTOCOLS[0].search, "react") == SearchSettings.ecoact()
     assert max(high for _, high in ecoact.PROTOCOLS[0].candidates.values()) == 64
     assert SearchSettings.chosen(toolplanner.PROTOCOLS[0].search, "dfsdt") == SearchSettings(depth=4, queries=30)
-    found = toolplanner.PROTOCOLS[0].scenario(load_scenario("marketplace")).source.candidates
-    assert found.k == 5 and found.retriever == "bm25"
+    candidates = toolplanner.PROTOCOLS[0].scenario(load_scenario("marketplace")).source.candidates
+    assert candidates.k == 5 and candidates.retriever == "bm25"
     strict = replace(btp.PROTOCOLS[0], judge={"curve": 9.0}).scenario(load_scenario("marketplace"))
     assert (strict.judge.curve, strict.judge.none, strict.source.candidates) == (
         9.0,

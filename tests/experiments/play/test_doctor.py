@@ -63,11 +63,11 @@ SERVERS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
 def test_a_server_is_told_apart_in_at_most_five_requests(server: Any, tmp_path: Path, kind: str) -> None:
     server.answers, settings, wanted = SERVERS[kind]
     done = invoke("doctor", "--model", "openai:tiny", "--json", tmp_path / "found.json", "--out", tmp_path / "models.yaml")
-    found = json.loads((tmp_path / "found.json").read_text())
-    assert found["settings"] == settings and found["requests"] <= 5 and {key: found[key] for key in wanted} == wanted
-    assert done.exit_code == (0 if found["usable"] else 1)
-    assert bool(found["problems"]) == (not found["usable"]) == ("problem: " in done.stderr)
-    if found["usable"]:
+    document = json.loads((tmp_path / "found.json").read_text())
+    assert document["settings"] == settings and document["requests"] <= 5 and {key: document[key] for key in wanted} == wanted
+    assert done.exit_code == (0 if document["usable"] else 1)
+    assert bool(document["problems"]) == (not document["usable"]) == ("problem: " in done.stderr)
+    if document["usable"]:
         read = read_model_name(f"{tmp_path / 'models.yaml'}:tiny")
         assert read is not None and (read.model, read.settings) == ("tiny", settings)
 

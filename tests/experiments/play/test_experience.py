@@ -107,9 +107,9 @@ def test_the_shipped_file_can_be_made_again():
 
 def test_experience_says_how_much_it_is():
     text = '{"query": "a", "uses": {"x": [1, 0], "y": [1]}}\n{"query": "b", "uses": {}}\n'
-    found = describe_experience(text)
-    assert (found["queries"], found["tools"], found["uses"], found["uses_per_tool"]) == (2, 2, 3, 1.5)
-    assert describe_experience(text * 2)["digest"] != found["digest"] and json.dumps(found)
+    experience = describe_experience(text)
+    assert (experience["queries"], experience["tools"], experience["uses"], experience["uses_per_tool"]) == (2, 2, 3, 1.5)
+    assert describe_experience(text * 2)["digest"] != experience["digest"] and json.dumps(experience)
     assert describe_experience("")["uses_per_tool"] == 0.0 and Experience.from_jsonl(text).uses == 3
 
 

@@ -199,17 +199,17 @@ def test_a_constant_difference_between_noisy_agents_has_no_width():
     prices = np.random.default_rng(5).exponential(10, 60)
     a = [record(i, agent="a", price=x + 1) for i, x in enumerate(prices)]
     b = [record(i, agent="b", price=x) for i, x in enumerate(prices)]
-    found = paired_difference(a, b, "average_cost")
-    assert found.episodes == 60
-    assert found.difference == pytest.approx(1.0)
-    assert found.ci95 == pytest.approx((1.0, 1.0))
-    assert found.p_value == pytest.approx(1 / 2001)
+    difference = paired_difference(a, b, "average_cost")
+    assert difference.episodes == 60
+    assert difference.difference == pytest.approx(1.0)
+    assert difference.ci95 == pytest.approx((1.0, 1.0))
+    assert difference.p_value == pytest.approx(1 / 2001)
 
 
 def test_equal_agents_do_not_differ():
     a = [record(i, price=i) for i in range(20)]
-    found = paired_difference(a, a, "average_cost")
-    assert (found.difference, found.ci95, found.p_value) == (0.0, (0.0, 0.0), 1.0)
+    difference = paired_difference(a, a, "average_cost")
+    assert (difference.difference, difference.ci95, difference.p_value) == (0.0, (0.0, 0.0), 1.0)
 
 
 def test_a_p_value_agrees_with_the_exact_sign_flip_test():
@@ -225,20 +225,24 @@ def test_a_p_value_agrees_with_the_exact_sign_flip_test():
 def test_the_interval_holds_no_difference_exactly_where_the_p_value_says_so(gains, seed):
     a = [record(i, price=10 + gain) for i, gain in enumerate(gains)]
     b = [record(i, price=10) for i in range(len(gains))]
-    found = paired_difference(a, b, "average_cost", seed=seed, resamples=400)
-    low, high = found.ci95
-    assert low <= found.difference <= high
-    assert (low <= 0 <= high) == (found.p_value >= 0.05)
-    assert len(gains) >= 6 or np.isinf(found.ci95).all() or not any(gains)
+    difference = paired_difference(a, b, "average_cost", seed=seed, resamples=400)
+    low, high = difference.ci95
+    assert low <= difference.difference <= high
+    assert (low <= 0 <= high) == (difference.p_value >= 0.05)
+    assert len(gains) >= 6 or np.isinf(difference.ci95).all() or not any(gains)
 
 
 def test_five_wins_in_twenty_are_not_yet_a_lead_and_the_sentence_says_so():
     a = [record(i, agent="greedy", strict=i < 15) for i in range(20)]
     b = [record(i, agent="cheapest", strict=i < 10) for i in range(20)]
-    found = paired_difference(a, b, "pass_rate_under_budget")
-    assert found.difference == 0.25 and found.p_value == pytest.approx(2 / 32, abs=0.02) and found.ci95[0] <= 0 < found.ci95[1]
+    difference = paired_difference(a, b, "pass_rate_under_budget")
+    assert (
+        difference.difference == 0.25
+        and difference.p_value == pytest.approx(2 / 32, abs=0.02)
+        and difference.ci95[0] <= 0 < difference.ci95[1]
+    )
     start = "greedy less cheapest, success: +25 points (0 to +4"
-    assert repr(found).startswith(start) and repr(found).endswith(", 20 episodes: it may be chance")
+    assert repr(difference).startswith(start) and repr(difference).endswith(", 20 episodes: it may be chance")
     few = paired_difference(a[9:12], b[9:12], "pass_rate_under_budget")
     assert "3 episodes are too few for an interval" in str(few) and few.ci95 == (-1.0, 1.0)
 

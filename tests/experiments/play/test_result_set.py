@@ -38,13 +38,13 @@ def record(episode=0, **changes):
 
 def runs(agents=("react", "dfsdt"), budgets=(20,), episodes=4, **conditions):
     """Every agent passes one episode more than the one before it, and pays 1 more."""
-    found = [
+    records = [
         record(e, agent=agent, budget={"price": b}, strict=e <= a, price=2 + a)
         for b in budgets
         for a, agent in enumerate(agents)
         for e in range(episodes)
     ]
-    return Results(found, **{"split": "test", "currency": "credits", **conditions})
+    return Results(records, **{"split": "test", "currency": "credits", **conditions})
 
 
 # -- the sequence ----------------------------------------------------------------------------------------------------------
@@ -132,19 +132,19 @@ def test_the_summary_of_one_agent_is_its_row():
 
 
 def test_the_summary_of_several_agents_has_rows_by_agent_and_budget():
-    found = runs(budgets=(10, 20)).summary()
-    assert list(found) == ["react, 10 credits", "dfsdt, 10 credits", "react, 20 credits", "dfsdt, 20 credits"]
-    assert [row["pass_rate_under_budget"] for row in found.values()] == [0.25, 0.5, 0.25, 0.5]
+    summary = runs(budgets=(10, 20)).summary()
+    assert list(summary) == ["react, 10 credits", "dfsdt, 10 credits", "react, 20 credits", "dfsdt, 20 credits"]
+    assert [row["pass_rate_under_budget"] for row in summary.values()] == [0.25, 0.5, 0.25, 0.5]
     mixed = Results([record(), record(model="other"), record(agent="greedy", model=None, budget={})])
     assert list(mixed.summary()) == ["react, simulated, 20", "react, other, 20", "greedy, unlimited"]
 
 
 def test_a_comparison_is_that_of_the_paired_statistics():
     results = runs(episodes=20)
-    found = results.compare("dfsdt", "react")
+    comparison = results.compare("dfsdt", "react")
     parts = [list(results.select(agent=agent)) for agent in ("dfsdt", "react")]
-    assert found == paired_difference(*parts, "pass_rate_under_budget")
-    assert (found.difference, found.episodes) == (0.05, 20)
+    assert comparison == paired_difference(*parts, "pass_rate_under_budget")
+    assert (comparison.difference, comparison.episodes) == (0.05, 20)
     assert results.compare("dfsdt", "react", "average_cost").difference == 1.0
     judged = Results(list(results), grading="judge").compare("dfsdt", "react")
     assert judged.metric == "judged_pass_rate_under_budget" and judged.difference == 0.0
@@ -286,8 +286,8 @@ def test_a_rollout_says_which_split_it_played_and_does_not_depend_on_the_engine(
 
 def test_the_package_shows_its_public_names_and_nothing_else():
     code = "import costgym, sys; print(*dir(costgym)); print([m for m in sys.modules if 'matplotlib' in m])"
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.splitlines()
-    assert said[0].split() == sorted(costgym.__all__) and said[1] == "[]"
+    lines = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.splitlines()
+    assert lines[0].split() == sorted(costgym.__all__) and lines[1] == "[]"
     assert {"make", "make_vec", "rollout", "Results"} <= set(dir(costgym))
     assert all(getattr(costgym, name) is not None for name in dir(costgym))
     assert [name for name in dir(costgym) if name.startswith("_")] == ["__version__"]

@@ -84,7 +84,11 @@ def test_a_loop_over_http_is_the_agent_react_to_the_last_figure_and_is_handed_in
     assert done.exit_code == 0, done.output
     episodes = [json.loads(line) for line in (tmp_path / "run" / "episodes.jsonl").read_text().splitlines()]
     apart = {"agent", "replies", "figures"}
-    ours = [{key: value for key, value in each.items() if key not in apart} for each in episodes if each["agent"] == "react"]
+    ours = [
+        {key: value for key, value in episode.items() if key not in apart}
+        for episode in episodes
+        if episode["agent"] == "react"
+    ]
     assert [{key: value for key, value in each.items() if key not in apart} for each in mine] == ours
     assert all(each["tokens"] == each["figures"]["input_tokens"] + each["figures"]["output_tokens"] for each in mine)
     assert all(each["figures"]["requests"] == each["replies"]["requests"] > 0 for each in mine)
@@ -366,10 +370,10 @@ def test_a_spend_limit_ends_a_run_that_goes_on_with_a_higher_one(tmp_path: Path,
     model = ("--model", "openai:gpt-4o-mini", "--beside", "")
     done, _ = rank(tmp_path, LOOP, *model, "--spend-limit", "0.05", episodes=6)
     assert done.exit_code == 3 and "spend limit" in done.output.lower() + done.stderr.lower()
-    asked = len(server.requests)
+    count = len(server.requests)
     done, mine = rank(tmp_path, LOOP, *model, "--spend-limit", "5", episodes=6)
     assert done.exit_code == 0 and len(mine) == 6
-    assert asked < len(server.requests) <= 6 + 1  # no reply was paid for twice
+    assert count < len(server.requests) <= 6 + 1  # no reply was paid for twice
     server.close()
 
 

@@ -94,8 +94,8 @@ def test_tasks_that_change_the_world_are_served_with_their_figures() -> None:
     with served("--scenario", "marketplace-writes") as (address, _):
         seconds, different = asyncio.run(replay_all(address, sessions))
     assert (len(seconds), different) == (4 * 40, [])
-    told = json.dumps([exchange.answer for exchanges in sessions for exchange in exchanges if exchange.answer["done"]])
-    assert '"state_correct"' in told and '"money_lost"' in told
+    text = json.dumps([exchange.answer for exchanges in sessions for exchange in exchanges if exchange.answer["done"]])
+    assert '"state_correct"' in text and '"money_lost"' in text
 
 
 @pytest.mark.slow
@@ -315,8 +315,8 @@ def talk_first(address: str) -> dict[str, Any]:
         from websockets.asyncio.client import connect
 
         async with connect(address.replace("http", "ws") + "/ws") as socket:
-            said: dict[str, Any] = json.loads(await asyncio.wait_for(socket.recv(), 5))
-            return said
+            document: dict[str, Any] = json.loads(await asyncio.wait_for(socket.recv(), 5))
+            return document
 
     return asyncio.run(run())
 

@@ -49,7 +49,7 @@ answers = st.lists(st.lists(st.integers(0, 4), min_size=1, max_size=4).map(tuple
 
 @given(choices=st.lists(answers, min_size=1, max_size=4), seed=st.integers(0, 999))
 def test_decoding_never_leaves_the_open_answers_whatever_the_model_says(choices, seed):
-    ended = [[(*answer, 9) for answer in each] for each in choices]
+    ended = [[(*answer, 9) for answer in choice] for choice in choices]
     luck = np.random.default_rng(seed)
     read: list[list[int]] = []
 
@@ -57,8 +57,8 @@ def test_decoding_never_leaves_the_open_answers_whatever_the_model_says(choices,
         read.extend(sequences)
         return luck.normal(size=(len(sequences), 10))
 
-    found = decode(scores, [[7]] * len(ended), ended)
-    assert all(0 <= index < len(each) for index, each in zip(found, ended, strict=True))
+    text = decode(scores, [[7]] * len(ended), ended)
+    assert all(0 <= index < len(each) for index, each in zip(text, ended, strict=True))
     beginnings = {(7, *answer[:end]) for each in ended for answer in each for end in range(len(answer))}
     assert {tuple(sequence) for sequence in read} <= beginnings
 
@@ -154,8 +154,8 @@ def test_a_tools_place_stands_before_each_of_its_words():
     from costgym.simulators.tools import Tool
 
     tools = [Tool(name, description, "Films", "p") for name, description in (("a", "The star of a show. More."), ("b", "7"))]
-    told = Writing(True, frozenset({"the", "of", "a"})).index_prompt(tools)
-    assert told.split() == ["<tools>", "<1>", "star", "<1>", "show", "<2>", "<query>"]
+    prompt = Writing(True, frozenset({"the", "of", "a"})).index_prompt(tools)
+    assert prompt.split() == ["<tools>", "<1>", "star", "<1>", "show", "<2>", "<query>"]
 
 
 def test_an_unknown_word_is_found_again(run):

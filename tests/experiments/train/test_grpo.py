@@ -28,9 +28,9 @@ def tokenizer_with_calls(folder: Path) -> Any:
     pytest.importorskip("trl", reason="needs trl (the train extra)")
     from costgym.agents.models.chat_template import CHAT_TEMPLATE
 
-    found = transformers.AutoTokenizer.from_pretrained(save_tiny_model(folder))
-    found.chat_template = CHAT_TEMPLATE
-    return found
+    model = transformers.AutoTokenizer.from_pretrained(save_tiny_model(folder))
+    model.chat_template = CHAT_TEMPLATE
+    return model
 
 
 def test_a_row_names_its_episode_in_the_prompt() -> None:
@@ -128,15 +128,15 @@ def test_probabilities_of_what_was_said_are_trls(tmp_path: Path) -> None:
     attention, keep = torch.ones_like(ids), 7  # of five tokens of prompt and seven after it; the rows are padded at both ends
     attention[0, :3] = attention[1, -2:] = 0
     trainer._marks = marks = torch.tensor([[1, 1, 0, 0, 1, 1, 1], [1, 0, 0, 1, 1, 0, 0]])
-    found = trainer._get_per_token_logps_and_entropies(model, ids, attention, keep, compute_entropy=True)
+    entropies = trainer._get_per_token_logps_and_entropies(model, ids, attention, keep, compute_entropy=True)
     known = trl.GRPOTrainer._get_per_token_logps_and_entropies(trainer, model, ids, attention, keep, compute_entropy=True)
-    for ours, theirs in zip(found[:2], known[:2], strict=True):
+    for ours, theirs in zip(entropies[:2], known[:2], strict=True):
         torch.testing.assert_close(ours, (theirs * marks).detach(), check_stride=False, rtol=1e-4, atol=1e-5)
     grads = []
-    for logps in (found[0], known[0]):
+    for logps in (entropies[0], known[0]):
         model.zero_grad()
         (logps * marks).sum().backward()
-        grads.append(torch.cat([each.grad.flatten() for each in model.parameters()]))
+        grads.append(torch.cat([parameter.grad.flatten() for parameter in model.parameters()]))
     torch.testing.assert_close(*grads, rtol=1e-3, atol=1e-4)
 
 

@@ -67,7 +67,7 @@ def test_the_loss_falls_and_every_step_is_reported(run: TrainingRun) -> None:
     assert result.metrics["distance"] == abs(float(learner.weight.detach()) - 3.0)
     assert result.metrics["loss"] == pytest.approx(sum(line["loss"] for line in lines[-50:]) / 50)
     assert json.loads((run.folder / "metrics.json").read_text()) == {"steps": 60, **result.metrics}
-    assert [read_state(each)["step"] for each in checkpoints(run.folder)] == [40, 60]
+    assert [read_state(checkpoint)["step"] for checkpoint in checkpoints(run.folder)] == [40, 60]
 
 
 def test_what_is_drawn_depends_on_the_step_alone(run: TrainingRun, tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_a_weight_that_is_no_finite_number_is_not_saved(run: TrainingRun) -> Non
 
     with pytest.raises(TrainingFailed, match="step 4: the weight w is no longer a finite number"):
         optimise(run, Broken(), save_every=2)
-    assert [read_state(each)["step"] for each in checkpoints(run.folder)] == [2]
+    assert [read_state(checkpoint)["step"] for checkpoint in checkpoints(run.folder)] == [2]
 
 
 def test_gradients_are_clipped(run: TrainingRun) -> None:

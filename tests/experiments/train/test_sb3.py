@@ -249,11 +249,11 @@ def test_dqn_learns_resumes_and_plays(tmp_path: Path) -> None:
 @pytest.mark.native
 def test_a_config_says_what_was_trained(tmp_path: Path) -> None:
     result = train_ppo(tmp_path, "storm", 4, steps=128, budget={"price": 15}, **PPO)
-    found = read_config(tmp_path, Sb3Config)
-    assert (found.trainer, found.env, found.version) == ("ppo", "costgym/Marketplace-v0", costgym.__version__)
-    assert found.scenario is not None and found.scenario.name == "storm"
-    assert (found.env_settings["budget"], found.env_settings["split"]) == ({"price": 15}, "train")
-    assert (found.settings["seed"], found.settings["n_steps"], found.network["hidden_size"]) == (4, 8, 8)
+    config = read_config(tmp_path, Sb3Config)
+    assert (config.trainer, config.env, config.version) == ("ppo", "costgym/Marketplace-v0", costgym.__version__)
+    assert config.scenario is not None and config.scenario.name == "storm"
+    assert (config.env_settings["budget"], config.env_settings["split"]) == ({"price": 15}, "train")
+    assert (config.settings["seed"], config.settings["n_steps"], config.network["hidden_size"]) == (4, 8, 8)
     assert result.metrics == {name: value for name, value in read_curve(tmp_path)[-1].items() if name != "step"}
 
 

@@ -62,7 +62,7 @@ def test_ecoact_teaches_to_register_before_a_call() -> None:
 
 
 def test_dfsdt_teaches_another_call_after_a_failure_and_to_give_a_branch_up() -> None:
-    branches = next(found for found in episodes("dfsdt") if len(found) > 1)
+    branches = next(episode for episode in episodes("dfsdt") if len(episode) > 1)
     attendance = ("query_match_attendance_for_karst_athletics_api", "match_attendance_for_fathom_sports_direct")
     address = ("fetch_stadium_address_for_karst_athletics_api", "stadium_address_for_fathom_sports_direct")
     match, team = "MT-29974T", "Bergen Mariners"
@@ -102,7 +102,7 @@ class _Heard(Teacher):
     def complete(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str = ACT) -> Reply:
         answer = super().complete(messages, functions, purpose)
         told = template_messages([answer.message])[0]
-        self.requests.append(_request(template_messages(messages), [each.document() for each in functions], told))
+        self.requests.append(_request(template_messages(messages), [function.document() for function in functions], told))
         return answer
 
 

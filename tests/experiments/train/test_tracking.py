@@ -40,8 +40,8 @@ def test_steps_of_all_stages_are_logged_in_order_and_the_log_is_ended(tmp_path: 
         for stage, step in steps:
             assert tracked.on_step(TrainingStep(stage, step, step, 3, {"loss": 1.0 / step})) is None
         raise OSError
-    told = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
-    assert told == [
+    documents = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert documents == [
         ["init", "costgym"], ["config", {"run": "run", "seed": 3}],
         ["log", 1, {"loss": 1.0}], ["log", 2, {"loss": 0.5}], ["log", 3, {"rank/loss": 1.0}], ["finish"],
     ]  # fmt: skip

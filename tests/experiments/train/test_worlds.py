@@ -32,7 +32,7 @@ def test_other_seeds_draw_other_worlds_and_the_same_seed_the_same(worlds: Path) 
     def drawn(seed: int) -> list[str]:
         env.seed(seed)
         env.reset()
-        return [each.name for each in env.env.scalar.scenarios]
+        return [scenario.name for scenario in env.env.scalar.scenarios]
 
     first = drawn(0)
     assert len(first) == 4 and drawn(1) != first and drawn(0) == first

@@ -176,7 +176,9 @@ def test_there_are_three_hundred_hostile_documents() -> None:
     assert len(DOCUMENTS) >= 300 and len({name for name, _, _ in DOCUMENTS}) == len(DOCUMENTS)
 
 
-@pytest.mark.parametrize(("file", "document"), [each[1:] for each in DOCUMENTS], ids=[each[0] for each in DOCUMENTS])
+@pytest.mark.parametrize(
+    ("file", "document"), [document[1:] for document in DOCUMENTS], ids=[document[0] for document in DOCUMENTS]
+)
 def test_a_hostile_document_gives_a_sentence_or_a_safe_world(file: str, document: bytes) -> None:
     begin = time.monotonic()
     try:

@@ -16,14 +16,14 @@ from tests.helpers.specifications import BOTOCORE, CLINIC, DISCOVERY, FUNCTIONS,
 
 
 def reads(api: Api) -> list[str]:
-    return [each.name for each in api.operations if not each.writes]
+    return [operation.name for operation in api.operations if not operation.writes]
 
 
 def test_openapi_3_gives_parameters_fields_and_declared_errors() -> None:
     api = read_document("clinic.json", content(CLINIC))
     assert (api.kind, api.title, api.provider) == ("openapi", "Pet clinic", "clinic.example")
     assert reads(api) == ["listOwners", "getOwner", "listPets", "getPet", "getVisit"]
-    owner = next(each for each in api.operations if each.name == "getOwner")
+    owner = next(operation for operation in api.operations if operation.name == "getOwner")
     assert [(p.name, p.schema["type"], p.required, p.place) for p in owner.parameters] == [("ownerId", "integer", True, "path")]
     assert [field.path for field in owner.fields] == [("id",), ("name",), ("email",), ("city",)]
     assert owner.statuses == (404,)
@@ -98,8 +98,8 @@ def test_the_prefix_that_all_tools_of_a_server_share_hides_no_write_and_no_noun(
     schema = {"type": "object", "properties": {"channel_id": text}, "required": ["channel_id"]}
     names = ("slack_list_messages", "slack_post_message", "slack_get_channel_history", "slack_book_room")
     api = read_document("slack.json", content({"tools": [{"name": name, "inputSchema": schema} for name in names]}))
-    assert [writes(each, "mcp") for each in api.operations] == [False, True, False, True]
-    assert "channel history" in [each.noun for each in graph_of(api).capabilities]
+    assert [writes(operation, "mcp") for operation in api.operations] == [False, True, False, True]
+    assert "channel history" in [capability.noun for capability in graph_of(api).capabilities]
 
 
 def test_the_first_word_of_a_tool_says_whether_it_writes_and_no_part_of_it() -> None:
@@ -112,7 +112,7 @@ def test_a_tool_whose_text_has_no_form_is_asked_for_with_a_short_name() -> None:
     schema = {"type": "object", "properties": {"repo": {"type": "string"}}, "required": ["repo"]}
     tool = {"name": "get_branch", "inputSchema": schema}
     (capability,) = graph_of(read_document("git.json", content({"tools": [tool]}))).capabilities
-    assert [(each.words, each.spec) for each in capability.arguments] == [("repository", {"form": "slug"})]
+    assert [(argument.words, argument.spec) for argument in capability.arguments] == [("repository", {"form": "slug"})]
 
 
 def test_python_functions_are_parsed_and_never_run() -> None:

@@ -36,8 +36,12 @@ def tasks(scenario: Scenario, count: int = 60) -> list[Task]:
 
 def test_ids_flow_from_lists_to_records_and_along_references() -> None:
     graph = graph_of(read_document("clinic.json", content(CLINIC)))
-    takes = [(each.operation.name, a.entity) for each in graph.capabilities for a in each.arguments if a.entity]
-    gives = [(each.operation.name, fact.gives) for each in graph.capabilities for fact in each.facts if fact.gives]
+    takes = [
+        (capability.operation.name, a.entity) for capability in graph.capabilities for a in capability.arguments if a.entity
+    ]
+    gives = [
+        (capability.operation.name, fact.gives) for capability in graph.capabilities for fact in capability.facts if fact.gives
+    ]
     links = {(a, b, entity) for a, entity in gives for b, other in takes if entity == other and a != b}
     assert {("listOwners", "getOwner", "owner"), ("listPets", "getPet", "pet"), ("getVisit", "getPet", "pet")} < links
     assert {("getPet", "getOwner", "owner"), ("listPets", "deletePet", "pet")} < links
@@ -47,7 +51,7 @@ def test_ids_flow_from_lists_to_records_and_along_references() -> None:
 
 def test_google_paths_written_out_name_the_entity() -> None:
     graph = graph_of(read_document("boats.json", content(DISCOVERY)))
-    assert [(each.entity, each.arguments[0].entity) for each in graph.capabilities] == [("boat", "boat")]
+    assert [(capability.entity, capability.arguments[0].entity) for capability in graph.capabilities] == [("boat", "boat")]
 
 
 def test_operations_that_write_by_name_are_no_reads_whatever_their_method() -> None:
@@ -56,7 +60,7 @@ def test_operations_that_write_by_name_are_no_reads_whatever_their_method() -> N
         "paths": {"/x/{id}": {"get": {**CLINIC["paths"]["/owners/{ownerId}"]["get"], "operationId": "DeleteOwner"}}},
     }
     graph = graph_of(read_document("x.json", content(document)))
-    assert [(each.verb, each.role) for each in graph.capabilities] == [("delete", "remove")]
+    assert [(capability.verb, capability.role) for capability in graph.capabilities] == [("delete", "remove")]
 
 
 def test_what_cannot_be_used_is_counted_by_reason() -> None:

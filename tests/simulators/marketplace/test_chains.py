@@ -34,9 +34,9 @@ def tasks_of(document: dict[str, Any], split: str = "test") -> list[Task]:
 
 @pytest.mark.parametrize(("length", "depths"), [(3, {3}), (4, {4}), ([2, 4], {2, 3, 4})])
 def test_a_chain_is_as_long_as_asked_for(length: Any, depths: set[int]) -> None:
-    found = tasks_of(scenario(chain_length=length))
-    assert {depth(task.needs) for task in found} == depths
-    assert all(4 <= len(task.needs) <= 6 for task in found)
+    tasks = tasks_of(scenario(chain_length=length))
+    assert {depth(task.needs) for task in tasks} == depths
+    assert all(4 <= len(task.needs) <= 6 for task in tasks)
 
 
 def test_a_chain_is_no_longer_than_the_task_has_needs() -> None:

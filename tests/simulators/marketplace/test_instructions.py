@@ -61,8 +61,8 @@ def test_instructions_are_as_long_as_the_published_ones() -> None:
 
 
 def test_named_tools_are_of_solved_paths() -> None:
-    found = [market().catalog.get(name).profile for task in tasks() if task.group != "G1" for name in task.named]
-    assert mean(profile.reliability < 0.2 for profile in found) < 0.08
+    profiles = [market().catalog.get(name).profile for task in tasks() if task.group != "G1" for name in task.named]
+    assert mean(profile.reliability < 0.2 for profile in profiles) < 0.08
 
 
 def test_a_solved_path_ends_at_the_first_tool_that_works() -> None:

@@ -188,7 +188,7 @@ def test_an_unknown_task_names_both_numberings(number: Any, numbering: Any) -> N
 
 
 def test_what_is_not_published_about_the_numbering_is_marked() -> None:
-    kept = {each.task_id for each in all_tasks()}
+    kept = {task.task_id for task in all_tasks()}
     assert [len(kept & set(group)) for group in UNCERTAIN_OLD_IDS] == [2, 1, 1]
 
 

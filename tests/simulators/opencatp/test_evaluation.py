@@ -79,9 +79,9 @@ def test_a_plan_that_its_tools_cannot_run_has_no_outcome(evaluator: Evaluator) -
 
 
 def test_every_task_meets_every_level_equally_often() -> None:
-    for each in all_tasks():
+    for wish in all_tasks():
         for split, share in (("train", 15), ("test", 10)):
-            levels = Counter(sample_level(each, sample) for sample in split_samples(100, split))
+            levels = Counter(sample_level(wish, sample) for sample in split_samples(100, split))
             assert levels == dict.fromkeys(range(4), share)
 
 

@@ -56,9 +56,9 @@ def test_colour_comes_back() -> None:
 
 def test_readers_read_clean_images() -> None:
     assert accuracy(CLEAN) >= 0.95
-    found = run_texts(BACKEND, "object_detection", CLEAN)
+    texts = run_texts(BACKEND, "object_detection", CLEAN)
     captions = run_texts(BACKEND, "image_captioning", CLEAN)
-    assert np.mean([similarity.text_score(a, s.object_names()) for a, s in zip(found, WORLD, strict=True)]) >= 0.95
+    assert np.mean([similarity.text_score(a, s.object_names()) for a, s in zip(texts, WORLD, strict=True)]) >= 0.95
     assert np.mean([similarity.text_score(a, s.caption()) for a, s in zip(captions, WORLD, strict=True)]) >= 0.9
 
 

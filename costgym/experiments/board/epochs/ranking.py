@@ -128,7 +128,10 @@ def _mean(values: Iterable[Any]) -> float | None:
 
 
 def _mean_episodes(figures: Sequence[Any]) -> list[float]:
-    read = [[float(each == "1") for each in own] if isinstance(own, str) else [float(each) for each in own] for own in figures]
+    read = [
+        [float(each == "1") for each in figure] if isinstance(figure, str) else [float(each) for each in figure]
+        for figure in figures
+    ]
     return [float(f"{value:.12g}") for value in np.mean(read, axis=0)]
 
 

@@ -82,7 +82,7 @@ episodes = sa.Table(
     sa.ForeignKeyConstraint(["run", "entry"], ["costgym_entries.run", "costgym_entries.entry"], ondelete="CASCADE"),
 )
 BATCH = 2000  # number of rows sent at once
-_FIELDS = [each.name for each in fields(EpisodeResult) if each.name not in ("void_reason", "crash", "replies")]
+_FIELDS = [field.name for field in fields(EpisodeResult) if field.name not in ("void_reason", "crash", "replies")]
 """The others stand in a run's own files."""
 
 
@@ -190,7 +190,7 @@ class Store:
         document, number = row["document"], row["run"]
         plain = [entry_of(each, document, folder) for each in document["rows"]]
         kept = tuple(replace(each, verified=each.verified or (number, each.id) in verified) for each in plain)
-        return Run(number, row["manifest"], document, folder, kept, lambda: (each[:2] for each in self.episodes(number)))
+        return Run(number, row["manifest"], document, folder, kept, lambda: (episode[:2] for episode in self.episodes(number)))
 
     def _upsert(self, connection: Connection, table: sa.Table, key: Sequence[str], rows: list[dict[str, Any]]) -> None:
         """Insert rows, or replace those of the same key."""

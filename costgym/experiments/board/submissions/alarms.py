@@ -91,9 +91,9 @@ class Foresight(NamedTuple):
 
 def foresight_of(results: Iterable[EpisodeResult], informed: Mapping[int, EpisodeResult], seeds: int) -> Foresight:
     """Compare the episodes of a row with the informed policy's."""
-    known = [each for each in results if not each.void and each.episode in informed]
+    known = [result for result in results if not result.void and result.episode in informed]
     tasks = grouped(known, lambda each: each.episode // seeds).values()
-    gains = [math.fsum(each.quality - informed[each.episode].quality for each in own) for own in tasks]
+    gains = [math.fsum(each.quality - informed[each.episode].quality for each in task) for task in tasks]
     count = len(gains)
     if count < 2:
         return Foresight(tasks=count)

@@ -135,8 +135,8 @@ def manifest_digest(manifest: Submission) -> str:
 
 def is_shipped(manifest: Submission) -> bool:
     """Whether the submission is one that came with the package, byte for byte: the manifest holds its files' digests."""
-    place = RECORDED / manifest.name / MANIFEST
-    return place.is_file() and place.read_text(encoding="utf-8") == manifest_text(manifest)
+    folder = RECORDED / manifest.name / MANIFEST
+    return folder.is_file() and folder.read_text(encoding="utf-8") == manifest_text(manifest)
 
 
 def name_key(name: str) -> str:

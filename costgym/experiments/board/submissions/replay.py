@@ -205,8 +205,8 @@ def void_episodes(
             row = rows.get(place_of(result))
             if result.void and row is not None:
                 reasons = {result.episode: result.void_reason}
-                own = void_results(row, run.seed, result.env, result.model, reasons, data)
-                found.setdefault(row.key, {}).update(own)
+                results = void_results(row, run.seed, result.env, result.model, reasons, data)
+                found.setdefault(row.key, {}).update(results)
     except (CostGymError, TypeError, ValueError) as error:
         return found, [f"{EPISODES}: {error}"]
     return found, []

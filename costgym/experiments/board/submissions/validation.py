@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from costgym.agents.base import view_of
 from costgym.agents.custom import is_custom
 from costgym.agents.models.simulated import SIMULATED
 from costgym.agents.registry import is_trained
@@ -193,12 +194,12 @@ def _foresight(
     by_place = grouped(results, place_of)
     informed: dict[str, Mapping[int, EpisodeResult]] = {}
     found = {}
-    for each in rows:
-        of, condition = each.row.track, each.row.condition
+    for row in rows:
+        of, condition = row.row.track, row.row.condition
         key = condition_key(condition.budget, condition.settings, of.name)
         if key not in informed:
-            informed[key] = play_informed(of, condition, seed, each.data, known)
-        found[each.row.agent, key] = foresight_of(by_place.get(each.row.place, ()), informed[key], of.seeds)
+            informed[key] = play_informed(of, condition, seed, row.data, known)
+        found[row.row.agent, key] = foresight_of(by_place.get(row.row.place, ()), informed[key], of.seeds)
     return found
 
 
@@ -237,13 +238,13 @@ def _check_run(place: Path, data: str | None, engine: Engine | None) -> Submissi
     document = summarise_run(config, results, experience_text(config, engine, data), verdicts)
     problems += compare_lines(place / EPISODES, results)
     submissions = sorted(path for path in place.glob(f"{SUBMISSIONS}/*") if not path.name.startswith("."))
-    looked_at = (f"{SUBMISSIONS}/{kept.name}/" for kept in submissions)
+    looked_at = (f"{SUBMISSIONS}/{submission.name}/" for submission in submissions)
     pages = {*_PAGES, *(f"{track.name}.html" for track in config.tracks)}
     problems += unexpected_files(place, {*(row.path for row in rows), *pages, *_OF_A_RUN, *looked_at})
     submitted, informed = [], informed_of(config, results)
-    for kept in submissions:
-        found, wrong = _check_kept(kept, config, data, engine, informed)
-        problems += [f"{SUBMISSIONS}/{kept.name}: {problem}" for problem in wrong]
+    for submission in submissions:
+        found, wrong = _check_kept(submission, config, data, engine, informed)
+        problems += [f"{SUBMISSIONS}/{submission.name}: {problem}" for problem in wrong]
         submitted.append(found)
     if not problems:
         whole = with_submissions(document, submitted)
@@ -329,7 +330,7 @@ def _check_config(run: RunConfig, data: str | None) -> list[str]:
     if stray:
         return [f"weights: {stray[0]!r:.80} is not a trained agent of this run"]
     for track in run.tracks:
-        if track.name not in TRACKS or track.env != TRACKS[track.name].views[0]:
+        if track.name not in TRACKS or view_of(track.env) != TRACKS[track.name].views[0]:
             return [f"tracks: {track.name!r} in {track.env!r} is not a track of this version"]
         world = next((world for world in suite.worlds if track.name in world.tracks), None)
         if world is None:

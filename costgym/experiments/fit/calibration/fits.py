@@ -220,15 +220,15 @@ class FailureFit:
 def chains(calls: Sequence[LoggedCall], gap_s: float) -> Iterator[list[Status]]:
     """Cut one tool's outcomes into episodes: by the log's own, else wherever nothing was called for `gap_s`."""
     for episode in episodes_of(calls, gap_s):
-        found: list[Status] = [call.status for call in episode if call.status is not Status.RATE_LIMITED]
-        if found:
-            yield found
+        statuses: list[Status] = [call.status for call in episode if call.status is not Status.RATE_LIMITED]
+        if statuses:
+            yield statuses
 
 
 def episodes_of(calls: Sequence[LoggedCall], gap_s: float) -> list[list[LoggedCall]]:
     """Split one tool's calls that ran or were refused for their rate into episodes: the log's own, else wherever
     nothing was called for `gap_s`."""
-    found: dict[tuple[str | None, int], list[LoggedCall]] = defaultdict(list)
+    groups: dict[tuple[str | None, int], list[LoggedCall]] = defaultdict(list)
     part, last = 0, None
     for call in calls:
         if call.status not in WORKS and call.status not in FAILS and call.status is not Status.RATE_LIMITED:
@@ -236,8 +236,8 @@ def episodes_of(calls: Sequence[LoggedCall], gap_s: float) -> list[list[LoggedCa
         if call.episode is None and last is not None and call.started_s - last > gap_s:
             part += 1
         last = call.started_s + (call.latency_s or 0.0)
-        found[(call.episode, part if call.episode is None else 0)].append(call)
-    return list(found.values())
+        groups[(call.episode, part if call.episode is None else 0)].append(call)
+    return list(groups.values())
 
 
 Counts = tuple[int, int, int, int, int, int]
@@ -346,7 +346,7 @@ def _kinds(tools: dict[str, list[list[Status]]], slow: dict[str, float]) -> dict
 
 
 def _sticky(tools: dict[str, list[list[Status]]], kinds: dict[str, float], optimize: Any) -> float:
-    failures = [[s.label for s in chain if s in FAILS and s.label in kinds] for found in tools.values() for chain in found]
+    failures = [[s.label for s in chain if s in FAILS and s.label in kinds] for tool in tools.values() for chain in tool]
     failures = [chain for chain in failures if len(chain) > 1]
     if not failures or len(kinds) < 2:
         return 0.9 if len(kinds) > 1 else 1.0

@@ -14,10 +14,9 @@ from costgym.experiments.play.call_logs.records import Record, first, read_recor
 from costgym.simulators.draws import stable_integer
 from costgym.simulators.errors import ConfigError, DataError, UnknownName
 from costgym.simulators.files import read_yaml
-from costgym.simulators.forge.answers import put_value
 from costgym.simulators.forge.compose import OWN_PROFILE
 from costgym.simulators.forge.readers.operations import RESULT, Operation
-from costgym.simulators.forge.values import draw, spec_of
+from costgym.simulators.forge.values import draw, put_value, spec_of
 from costgym.simulators.forge.words import split
 from costgym.simulators.scenario import parse_scenario
 from costgym.simulators.status import Status

@@ -58,7 +58,7 @@ def forge_traces(
     hidden = Anonymiser() if anonymise else None
     if hidden is not None:
         read = _hidden(read, hidden)
-    found = calibrate(log, name, least_calls=1, fields=fields, where=where)
+    calibration = calibrate(log, name, least_calls=1, fields=fields, where=where)
     names = callable_names(sorted({call.tool for call in read.calls}))
     known = {operation.name: operation for operation in operations_of(sources, cache)}
     left_out: Counter[str] = Counter()
@@ -66,10 +66,10 @@ def forge_traces(
     if not tasks:
         reasons = "; ".join(f"{count} episodes: {reason}" for reason, count in left_out.most_common(3))
         raise ConfigError("--traces", f"no episode of {log} can become a task; {reasons or 'none has what its user asked'}")
-    document = {**found.document, "source": {**found.document["source"], "tasks": tasks}}
+    document = {**calibration.document, "source": {**calibration.document["source"], "tasks": tasks}}
     document["source"]["tools"] = [
         tool_of(tool, [call for call in read.calls if names[call.tool] == tool["name"]], known.get(tool["name"]))
-        for tool in found.document["source"]["tools"]
+        for tool in calibration.document["source"]["tools"]
     ]
     replaced = {} if hidden is None else hidden.counts
     spoken = ", ".join(f"{count} {kind}" for kind, count in replaced.items()) or "nothing"
@@ -77,11 +77,11 @@ def forge_traces(
         f"{len(tasks)} tasks have the words of the log's users and recorded results",
         f"replaced: {spoken}; a pattern or a list of names may miss some" if anonymise else "personal details are not replaced",
     ]
-    document["description"] = f"{found.document['description']} {notes[0]}; {notes[1]}."
+    document["description"] = f"{calibration.document['description']} {notes[0]}; {notes[1]}."
     scenario = parse_scenario(document, str(log))
     scenario.build()
-    report = {**found.report, "own_tasks": True, "warnings": [*notes, *found.report["warnings"]]}
-    made = replace(found, scenario=scenario, document=document, report=report)
+    report = {**calibration.report, "own_tasks": True, "warnings": [*notes, *calibration.report["warnings"]]}
+    made = replace(calibration, scenario=scenario, document=document, report=report)
     return made, {"tasks": len(tasks), "left_out": dict(left_out), "replaced": replaced, "records": dict(read.records)}
 
 

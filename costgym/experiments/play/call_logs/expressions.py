@@ -64,7 +64,7 @@ def _expression(node: ast.expr, names: Sequence[str]) -> Expression:
             return lambda record: value
         case ast.BoolOp(op=ast.Or()):
             choices = [_expression(each, names) for each in node.values]
-            return lambda record: next((value for each in choices if (value := each(record)) is not None), None)
+            return lambda record: next((value for choice in choices if (value := choice(record)) is not None), None)
         case ast.Compare(ops=[ast.Eq() | ast.NotEq() as sign], comparators=[other]):
             left, right = _expression(node.left, names), _expression(other, names)
             return lambda record: (left(record) == right(record)) == isinstance(sign, ast.Eq)

@@ -184,9 +184,9 @@ class _Reader:
             return
         began = number(first(record, ("start_time", "startTime", "started_at"))) or 0.0
         if (before := self._asked.get(str(episode))) is None or began < before[0]:
-            asked = text_of(first(record, _ASKED))
-            if asked:
-                self._asked[str(episode)] = (began, asked)
+            text = text_of(first(record, _ASKED))
+            if text:
+                self._asked[str(episode)] = (began, text)
                 if answered := text_of(first(record, _ANSWERED)):
                     self._answered[str(episode)] = answered
 

@@ -124,7 +124,7 @@ def first_of_ours(error: BaseException) -> CostGymError | None:
     if isinstance(error, CostGymError):
         return error
     if isinstance(error, BaseExceptionGroup):
-        return next((found for each in error.exceptions if (found := first_of_ours(each)) is not None), None)
+        return next((found for exception in error.exceptions if (found := first_of_ours(exception)) is not None), None)
     return None
 
 

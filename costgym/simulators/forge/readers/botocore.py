@@ -37,16 +37,16 @@ def operations(document: Mapping[str, Any], name: str, fetch: Fetch | None = Non
         if not isinstance(given, dict):
             continue
         http = mapping(given.get("http"))
-        told = _text(given.get("documentation"))
+        text = _text(given.get("documentation"))
         taken = mapping(_shape(shapes, given.get("input")).get("members"))
         words = {key: _text(mapping(each).get("documentation"), 200) for key, each in taken.items()}
         parameters = members(_pointer(given.get("input")), references, told=words)
         errors = (_shape(shapes, each) for each in listing(given.get("errors")))
-        codes = {mapping(mapping(each).get("error")).get("httpStatusCode") for each in errors}
+        codes = {mapping(mapping(error).get("error")).get("httpStatusCode") for error in errors}
         reads = label.startswith(_READS) or http.get("method") == "GET"
         shape = fields(_pointer(given.get("output")), references)
         statuses = tuple(sorted(code for code in codes if isinstance(code, int) and 400 <= code < 600))
-        yield Operation(line(label, 100), not reads, "", told.split(". ")[0][:160], told, parameters, shape, statuses)
+        yield Operation(line(label, 100), not reads, "", text.split(". ")[0][:160], text, parameters, shape, statuses)
 
 
 def _text(value: Any, longest: int = 400) -> str:

@@ -30,7 +30,7 @@ def acts(name: str) -> bool:
 
 def tools_of(document: Any) -> tuple[str, list[Any]] | None:
     """The kind of a list of tools, and the tools; None where a document is no such list."""
-    found = [each for tools in _lists(document, 0) for each in tools][: 10 * MOST_LISTS]
+    found = [tool for tools in _lists(document, 0) for tool in tools][: 10 * MOST_LISTS]
     if not any(_definition(each) for each in found):
         return None
     return ("mcp" if any("inputSchema" in mapping(each) for each in found) else "functions"), found
@@ -100,7 +100,7 @@ def _as_schema(value: Any, level: int) -> dict[str, Any]:
 def operations(tools: list[Any], name: str) -> Iterator[Operation | Skipped]:
     """The tools of a list, and those that could not be read."""
     # servers put their own name before that of every tool: slack_list_channels
-    heads = {str(_definition(given).get("name", "")).partition("_")[0] for given in tools}
+    heads = {str(_definition(tool).get("name", "")).partition("_")[0] for tool in tools}
     prefix = f"{heads.pop()}_" if len(tools) > 1 and len(heads) == 1 else ""
     for number, given in enumerate(tools):
         spec = _definition(given)
@@ -197,7 +197,7 @@ def _schema(hint: ast.expr | None, classes: dict[str, ast.ClassDef], level: int 
         return {"type": _PLAIN[name]}
     if name in classes:  # a dataclass, a TypedDict or a model: its annotated fields
         members = [each for each in classes[name].body if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)]
-        properties = {each.target.id: _schema(each.annotation, classes, level + 1) for each in members[:60]}  # type: ignore[union-attr]
+        properties = {member.target.id: _schema(member.annotation, classes, level + 1) for member in members[:60]}  # type: ignore[union-attr]
         return {"type": "object", "properties": properties, "required": list(properties)}
     if isinstance(hint, ast.Subscript):
         return _generic(hint, classes, level)
@@ -208,7 +208,7 @@ def _generic(hint: ast.Subscript, classes: dict[str, ast.ClassDef], level: int) 
     outer = hint.value.id if isinstance(hint.value, ast.Name) else getattr(hint.value, "attr", "")
     parts = hint.slice.elts if isinstance(hint.slice, ast.Tuple) else [hint.slice]
     if outer == "Literal":
-        values = [each.value for each in parts if isinstance(each, ast.Constant)]
+        values = [part.value for part in parts if isinstance(part, ast.Constant)]
         return {"type": "string" if all(isinstance(v, str) for v in values) else "integer", "enum": values} if values else {}
     if outer in ("list", "List", "Sequence", "tuple", "set", "Iterable"):
         return {"type": "array", "items": _schema(parts[0], classes, level + 1)}

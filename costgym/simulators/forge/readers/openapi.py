@@ -60,7 +60,7 @@ def _operation(path: str, method: str, writes: bool, item: Mapping[str, Any], re
         if not label or where not in ("path", "query", "header", "body", "formData"):
             continue
         if where == "body":
-            parameters |= {("body", each.name): each for each in members(spec.get("schema"), references, place)}
+            parameters |= {("body", member.name): member for member in members(spec.get("schema"), references, place)}
             continue
         schema = plain(spec.get("schema", spec), references, place)
         if "example" not in schema and isinstance(spec.get("example"), str | int | float):
@@ -76,7 +76,7 @@ def _operation(path: str, method: str, writes: bool, item: Mapping[str, Any], re
         parameters[where, label] = Parameter(label, schema, required, "body" if where == "formData" else where, told)
     if "requestBody" in given:
         body, place = references.resolve(given["requestBody"], base)
-        parameters |= {("body", each.name): each for each in members(_content(body), references, place)}
+        parameters |= {("body", member.name): member for member in members(_content(body), references, place)}
     statuses, shape = _responses(mapping(given.get("responses")), references, base)
     summary, description = line(given.get("summary"), 160), line(given.get("description"), LONGEST)
     label = line(given.get("operationId"), 100) or f"{method} {path}"

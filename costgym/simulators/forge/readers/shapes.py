@@ -85,7 +85,7 @@ def merged(schema: Mapping[str, Any], references: References, base: Any) -> Mapp
         following = [references.resolve(each, place) for each in listing(part.get("allOf"))[:20]]
         for key in ("oneOf", "anyOf"):
             choices = (references.resolve(each, place) for each in listing(part.get(key))[:20])
-            following += islice((each for each in choices if each[0].get("type") != "null"), 1)
+            following += islice((choice for choice in choices if choice[0].get("type") != "null"), 1)
         for each in reversed(following):  # depth first, in the order of the document
             if id(each[0]) not in seen:
                 seen.add(id(each[0]))

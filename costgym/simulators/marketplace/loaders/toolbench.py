@@ -4,7 +4,7 @@ A task's needs are its relevant APIs and its candidates its `api_list`. What the
 right, what a call returns, how dependable an API is today) is drawn deterministically: see `responses` and `draw_profile`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -122,13 +122,22 @@ def load_toolbench(
         queries += [query for query in _listed(read, layout, subset) if query.id not in dropped]
     if not queries:
         raise DataError(folder, f"no queries are left in {', '.join(layout.queries)}")
-    used = sorted({key for query in queries for key in query.offered})
-    complete = {key: library.complete(documents[key]) for key in used}
-    return build(queries, complete, seed, failures or PRESETS["rapidapi-2024"])
+    return build(queries, documents, library, seed, failures)
 
 
-def build(queries: Sequence[Query], documents: Mapping[Key, ApiDocument], seed: int, failures: FailureModel) -> Marketplace:
-    """Build a marketplace from queries and the documents of the APIs that they offer."""
+def build(
+    queries: Sequence[Query],
+    documents: Mapping[Key, ApiDocument],
+    library: Library,
+    seed: int,
+    failures: FailureModel | None,
+    sold: Iterable[Key] | None = None,
+) -> Marketplace:
+    """Build a marketplace from queries and documents of APIs, each completed from the library. It sells the APIs that the
+    queries offer, or those that are `sold`."""
+    keys = sorted({key for query in queries for key in query.offered}) if sold is None else sold
+    documents = {key: library.complete(documents[key]) for key in keys}
+    failures = failures or PRESETS["rapidapi-2024"]
     names = unique_names(documents)
     catalog = Catalog((make_tool(documents[key], names[key], seed, failures) for key in documents), "queries")
     answers = LoadedAnswers(seed, {names[key]: Mould.of(document) for key, document in documents.items()})
@@ -175,10 +184,11 @@ def read_queries(path: Path, subset: str, documents: dict[Key, ApiDocument]) -> 
     return list(queries.values())
 
 
-def _read_query(record: JsonRecord, subset: str, documents: dict[Key, ApiDocument]) -> Query:
+def _read_query(record: JsonRecord, subset: str, documents: dict[Key, ApiDocument], listed: str = "api_list") -> Query:
+    """Read a record of any of the family's query files; `listed` is the key of the APIs on offer."""
     identifier, text = record.identifier("query_id"), record.text("query")
     offered: dict[tuple[str, str], Key] = {}
-    for api in record.objects("api_list"):
+    for api in record.objects(listed):
         category = standardize_category(api.text("category_name"))
         key = (category, api.text("tool_name"), api.text("api_name"))
         # the lists spell names in different ways; the first spelling is kept
@@ -186,12 +196,12 @@ def _read_query(record: JsonRecord, subset: str, documents: dict[Key, ApiDocumen
         if key not in documents or not documents[key].parameters["properties"]:
             documents[key] = read_api(api, key, api.text("api_description", required=False))
     if not offered:
-        raise record.error("the list of APIs is empty", "api_list")
+        raise record.error("the list of APIs is empty", listed)
     pairs = record.pairs("relevant APIs")
     relevant: dict[Key, None] = {}
     for pair in offered if pairs is None else ((standardize(tool), standardize(api)) for tool, api in pairs):
         if pair not in offered:
-            raise record.error(f"the relevant API {' / '.join(pair)} is not in the record's api_list", "relevant APIs")
+            raise record.error(f"the relevant API {' / '.join(pair)} is not in the record's {listed}", "relevant APIs")
         relevant[offered[pair]] = None
     if not relevant:
         raise record.error("no relevant API", "relevant APIs")
@@ -260,37 +270,23 @@ def load_anytool(
     path = _find(Path(folder))
     dropped = read_ids(unsolvable)
     documents: dict[Key, ApiDocument] = {}
-    wanted: list[tuple[str, str, list[Key]]] = []
-    for record in read_records(path):
-        keys: dict[Key, None] = {}
-        for api in record.objects("gt_api_list"):
-            key = (standardize_category(api.text("category_name")), api.text("tool_name"), api.text("api_name"))
-            keys[key] = None
-            if key not in documents:
-                documents[key] = read_api(api, key, api.text("api_description", required=False))
-        if not keys:
-            raise record.error("the list of APIs is empty", "gt_api_list")
-        identifier, text = record.identifier("query_id"), record.text("query")
-        if identifier not in dropped:
-            wanted.append((identifier, text, list(keys)))
+    queries = [_read_query(record, SUBSET, documents, "gt_api_list") for record in read_records(path)]
+    queries = [query for query in queries if query.id not in dropped]
     beside = [Path(folder) / subfolder for subfolder in ("data/toolenv/tools", "toolenv/tools", "tools")]
     known = first_existing(beside) if tools is None else need_folder(Path(tools), "tool documents")
-    if known is not None:
-        library = Library(known, None)
-        documents = {key: library.complete(document) for key, document in documents.items()}
-        for tool in read_tool_folder(known):
-            for document in tool.apis:
-                documents.setdefault(document.key, document)
+    for tool in [] if known is None else read_tool_folder(known):
+        for document in tool.apis:
+            documents.setdefault(document.key, document)
     everything = sorted(documents)
-    queries = []
-    for identifier, text, gold in wanted:
-        near = {key[0] for key in gold}
-        order = stable_generator(seed, "candidates", SUBSET, identifier).permutation(len(everything)).tolist()
-        others = [everything[index] for index in order if everything[index] not in gold]
+
+    def offer(query: Query) -> Query:
+        near = {key[0] for key in query.relevant}
+        order = stable_generator(seed, "candidates", SUBSET, query.id).permutation(len(everything)).tolist()
+        others = [everything[index] for index in order if everything[index] not in query.relevant]
         others.sort(key=lambda key: key[0] not in near)
-        offered = sorted(gold + others[: max(0, candidates - len(gold))])
-        queries.append(Query(identifier, SUBSET, text, tuple(offered), tuple(gold)))
-    return build(queries, documents, seed, failures or PRESETS["rapidapi-2024"])
+        return replace(query, offered=tuple(sorted([*query.relevant, *others[: max(0, candidates - len(query.relevant))]])))
+
+    return build([offer(query) for query in queries], documents, Library(known, None), seed, failures, list(documents))
 
 
 def _find(path: Path) -> Path:
@@ -332,8 +328,7 @@ def load_mgtoolbench(
             path = ground.parent / f"{prefix}{LEVEL_FILES[level]}.json"
             raise DataError(path, f"task {missing} of {ground.name} is not in this file")
     library = Library(None if tools is None else need_folder(Path(tools), "tool documents"), None)
-    complete = {key: library.complete(documents[key]) for key in sorted({k for query in queries for k in query.offered})}
-    market = build(queries, complete, seed, failures or PRESETS["rapidapi-2024"])
+    market = build(queries, documents, library, seed, failures)
     tasks = [
         replace(task, instructions={level: texts[query.id] for level, texts in levels.items()})
         for task, query in zip(market.tasks, queries, strict=True)

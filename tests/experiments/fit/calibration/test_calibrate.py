@@ -106,12 +106,12 @@ def test_limits_and_cold_starts_are_found_again(fitted: Any) -> None:
 
 
 def test_the_failure_model_is_found_again(fitted: Any) -> None:
-    found = fitted.document["failures"]
-    assert found["slip"] == pytest.approx(FAILURES["slip"], abs=0.03)
-    assert found["persistence"] == pytest.approx(FAILURES["persistence"], abs=0.08)
-    assert found["sticky"] == pytest.approx(FAILURES["sticky"], abs=0.05)
+    failures = fitted.document["failures"]
+    assert failures["slip"] == pytest.approx(FAILURES["slip"], abs=0.03)
+    assert failures["persistence"] == pytest.approx(FAILURES["persistence"], abs=0.08)
+    assert failures["sticky"] == pytest.approx(FAILURES["sticky"], abs=0.05)
     for name, weight in FAILURES["kinds"].items():  # type: ignore[attr-defined]
-        assert found["kinds"][name] == pytest.approx(weight, abs=0.08)
+        assert failures["kinds"][name] == pytest.approx(weight, abs=0.08)
 
 
 def test_the_report_says_how_good_the_fit_is(fitted: Any) -> None:
@@ -169,12 +169,12 @@ def made(count: int, **fields: Any) -> list[dict[str, Any]]:
 
 def test_prices_by_duration_become_pay_per_use(tmp_path: Path) -> None:
     records = [{**record, "price": 3e-5 * record["latency_s"]} for record in made(40)]
-    found = calibrate(write(tmp_path / "log.jsonl", records))
-    env = costgym.make("costgym/MarketplaceChat-v0", scenario=found.scenario, split="test")
+    calibration = calibrate(write(tmp_path / "log.jsonl", records))
+    env = costgym.make("costgym/MarketplaceChat-v0", scenario=calibration.scenario, split="test")
     env.reset(seed=0)
     (price,) = env.unwrapped.quotes().values()  # type: ignore[attr-defined]
-    assert found.document["pricing"] == "faas"
-    assert price == pytest.approx(3e-5 * found.document["source"]["tools"][0]["profile"]["latency_s"], rel=0.01)
+    assert calibration.document["pricing"] == "faas"
+    assert price == pytest.approx(3e-5 * calibration.document["source"]["tools"][0]["profile"]["latency_s"], rel=0.01)
 
 
 def test_prices_by_token_are_recognised_and_may_come_from_a_price_list(tmp_path: Path) -> None:
@@ -183,11 +183,11 @@ def test_prices_by_token_are_recognised_and_may_come_from_a_price_list(tmp_path:
         {**record, "price": None, "input_tokens": i, "output_tokens": o}
         for record, (i, o) in zip(made(40), counts, strict=True)
     ]
-    found = calibrate(write(tmp_path / "log.jsonl", records), token_price=(2.5, 10.0))
-    price = found.report["tools"]["a"]["price"]
+    calibration = calibrate(write(tmp_path / "log.jsonl", records), token_price=(2.5, 10.0))
+    price = calibration.report["tools"]["a"]["price"]
     assert price["model"] == "token"
     assert price["per_token"] == pytest.approx((2.5e-6, 1e-5))
-    assert any("by token" in warning for warning in found.report["warnings"])
+    assert any("by token" in warning for warning in calibration.report["warnings"])
 
 
 def test_failures_that_cost_nothing_are_not_billed(tmp_path: Path) -> None:
@@ -258,9 +258,9 @@ def test_stabletoolbenchs_answers_are_read_and_fitted(tmp_path: Path) -> None:
     folder = shared("data/toolbench_family/stabletoolbench")
     calls = read_log(folder).calls
     assert {call.status for call in calls} == {Status.OK} and all(call.latency_s is None for call in calls)
-    found = calibrate(folder, name="stable")
-    assert found.document["source"] == {"kind": "toolbench"}
-    assert found.document["failures"]["usable"] == 1.0
+    calibration = calibrate(folder, name="stable")
+    assert calibration.document["source"] == {"kind": "toolbench"}
+    assert calibration.document["failures"]["usable"] == 1.0
     older = calibrate(shared("data/toolbench_family/toolbench/answer"), name="older")
     assert 0.2 < older.document["failures"]["usable"] < 0.8
     older.write(tmp_path / "older.yaml")

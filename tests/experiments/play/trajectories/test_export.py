@@ -201,13 +201,13 @@ def test_sft_rows_are_the_conversations_that_passed(chats: Path, tmp_path: Path)
         roles = [message["role"] for message in row["messages"]]
         assert roles[:2] == ["system", "user"]
         assert row["messages"][1]["content"] == played.steps[0].observation
-        asked = [call["function"] for message in row["messages"] for call in message.get("tool_calls", [])]
-        assert [call["name"] for call in asked] == [json.loads(action)["name"] for action in played.recorded.actions]
-        assert asked[-1]["name"] == "finish"
-        told = [message["content"] for message in row["messages"] if message["role"] == "tool"]
-        assert told == [step.observation for step in played.steps[1:-1]]
+        functions = [call["function"] for message in row["messages"] for call in message.get("tool_calls", [])]
+        assert [call["name"] for call in functions] == [json.loads(action)["name"] for action in played.recorded.actions]
+        assert functions[-1]["name"] == "finish"
+        contents = [message["content"] for message in row["messages"] if message["role"] == "tool"]
+        assert contents == [step.observation for step in played.steps[1:-1]]
         names = {tool["function"]["name"] for tool in row["tools"]}
-        assert "finish" in names and {call["name"] for call in asked if call["arguments"]} <= names
+        assert "finish" in names and {call["name"] for call in functions if call["arguments"]} <= names
     everything = export(chats / "react", "messages", tmp_path / "all.jsonl", only="all")
     assert len(everything.read_text().splitlines()) == 60
 

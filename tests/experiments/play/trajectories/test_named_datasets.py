@@ -63,8 +63,8 @@ def test_random_actions_score_0_and_the_expert_100(world: str, root: Path) -> No
     dataset = load(f"costgym/{world}/mixed-v0", root)
     random, expert = (recipe_of(f"costgym/{world}/{kind}-v0").parts[0].make() for kind in ("random", "expert"))
     for agent, wanted in ((random, 0.0), (expert, 100.0)):
-        found = measure(dataset.recover_environment(eval_env=True), agent, FEW).score
-        assert 100 * minari.get_normalized_score(dataset, np.array(found)) == pytest.approx(wanted, abs=1e-9)
+        score = measure(dataset.recover_environment(eval_env=True), agent, FEW).score
+        assert 100 * minari.get_normalized_score(dataset, np.array(score)) == pytest.approx(wanted, abs=1e-9)
 
 
 @pytest.mark.parametrize("world", WORLDS)
@@ -145,11 +145,11 @@ def test_metadata_are_complete(root: Path) -> None:
 
 def test_a_summary_counts_what_is_there(root: Path) -> None:
     dataset = load("costgym/marketplace/mixed-v0", root)
-    found = summarise("costgym/marketplace/mixed-v0", root)
+    row = summarise("costgym/marketplace/mixed-v0", root)
     returns = [float(np.sum(episode.rewards)) for episode in dataset]
-    assert (found["episodes"], found["steps"]) == (30, dataset.total_steps)
-    assert found["mean_return"] == pytest.approx(np.mean(returns))
-    assert found["normalised_score"] == pytest.approx(np.mean(100 * minari.get_normalized_score(dataset, np.array(returns))))
+    assert (row["episodes"], row["steps"]) == (30, dataset.total_steps)
+    assert row["mean_return"] == pytest.approx(np.mean(returns))
+    assert row["normalised_score"] == pytest.approx(np.mean(100 * minari.get_normalized_score(dataset, np.array(returns))))
 
 
 @pytest.mark.slow
@@ -162,11 +162,11 @@ def test_the_same_seed_builds_the_same_bytes(tmp_path: Path) -> None:
     names = ["costgym/marketplace/mixed-v0", "costgym/opencatp-calls/replay-flat-v0"]
     hashes = []
     for hash_seed in ("1", "2"):
-        place = tmp_path / hash_seed
+        folder = tmp_path / hash_seed
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
-        subprocess.run([sys.executable, "-c", script, str(place), *names], env=environment, check=True)
-        files = sorted(file for file in place.rglob("*") if file.is_file())
-        hashes.append({str(file.relative_to(place)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files})
+        subprocess.run([sys.executable, "-c", script, str(folder), *names], env=environment, check=True)
+        files = sorted(file for file in folder.rglob("*") if file.is_file())
+        hashes.append({str(file.relative_to(folder)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files})
     assert hashes[0] == hashes[1] and len(hashes[0]) >= 4
 
 
@@ -188,8 +188,8 @@ def test_what_exists_is_not_overwritten_and_names_are_checked(root: Path) -> Non
 
 def test_the_expert_of_the_constrained_world_keeps_the_limit() -> None:
     family = family_of("marketplace-constrained")
-    found: Reference = measure(evaluation_environment(family), family.expert(), 800)
-    assert family.cost_limit is not None and 0.8 * family.cost_limit < found.cost <= family.cost_limit
+    measured: Reference = measure(evaluation_environment(family), family.expert(), 800)
+    assert family.cost_limit is not None and 0.8 * family.cost_limit < measured.cost <= family.cost_limit
 
 
 # -- stages of training ------------------------------------------------------------------------------------------------------

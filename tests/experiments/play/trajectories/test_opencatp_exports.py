@@ -82,14 +82,14 @@ def test_a_folder_lists_and_checks_them(recorded: Path, tmp_path: Path) -> None:
     name = recorded.read_bytes()
     (tmp_path / "trajectories.jsonl").write_bytes(name)
     export(recorded, "minari", "plans-v0", root=tmp_path / "minari")
-    found = list_datasets(tmp_path)
+    datasets = list_datasets(tmp_path)
     steps = sum(len(played.recorded.actions) for played in replayed(recorded))
     env_id = view_of(recorded)
-    assert [(each.kind, each.env, each.scenario, each.agents, each.episodes, each.steps) for each in found] == [
+    assert [(each.kind, each.env, each.scenario, each.agents, each.episodes, each.steps) for each in datasets] == [
         ("minari", env_id, "opencatp", "random", 12, steps),
         ("trajectories", env_id, "opencatp", "random", 12, steps),
     ]
-    assert [check_dataset(each.path) for each in found] == [[], []]
+    assert [check_dataset(each.path) for each in datasets] == [[], []]
     header, first, *rest = name.decode().splitlines()
     document = json.loads(first)
     document["final"]["score"] += 0.125
@@ -208,12 +208,12 @@ def test_the_plans_of_a_leaderboard_are_shown_as_they_run(tmp_path: Path) -> Non
             result = results[entry.id, line["episode"]]
             assert detail["replayed"], detail["note"]
             assert detail["task"] == result.task and len(detail["steps"]) == 2
-            said = json.loads(line["actions"][0])
+            document = json.loads(line["actions"][0])
             tools = [call[0] for call in detail["calls"] if call[1] == "ok"]
-            assert tools == (said["plan"] or [])[::2]
+            assert tools == (document["plan"] or [])[::2]
             assert sum(charge[2] for charge in detail["charges"]) == pytest.approx(result.price)
-            if said["plan"] is None:
-                assert [(call[1], call[8]) for call in detail["calls"]] == [("malformed", said["problem"])]
+            if document["plan"] is None:
+                assert [(call[1], call[8]) for call in detail["calls"]] == [("malformed", document["problem"])]
             else:
                 assert max(call[6] for call in detail["calls"]) == pytest.approx(result.seconds, abs=1e-6)
 

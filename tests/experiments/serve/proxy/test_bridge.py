@@ -67,7 +67,7 @@ def test_without_a_scenario_everything_goes_through_and_is_noted(tmp_path: Path)
 
     play(proxy(None, tmp_path / "calls.jsonl"), script)
     (run,) = read_runs([tmp_path / "calls.jsonl"])
-    assert [(each["tool"], each["status"], each["imposed"]) for each in run.calls] == [
+    assert [(call["tool"], call["status"], call["imposed"]) for call in run.calls] == [
         ("add", "ok", "ok"),
         ("fail", "not_found", "ok"),
     ]
@@ -98,14 +98,14 @@ def test_a_call_that_the_world_fails_does_not_reach_the_server(tmp_path: Path) -
     tools, log = Tools(), tmp_path / "calls.jsonl"
     for seed in range(4):
         play(proxy("storm", log, seed=seed), add_often, tools)
-    statuses = [each["status"] for run in read_runs([log]) for each in run.calls]
+    statuses = [call["status"] for run in read_runs([log]) for call in run.calls]
     assert 0 < len(tools.calls) == statuses.count("ok") < len(statuses)
 
 
 def test_a_silent_fault_is_not_told(tmp_path: Path) -> None:
     log = tmp_path / "calls.jsonl"
     told = [each for seed in range(6) for each in play(proxy("silent", log, seed=seed), add_often)]
-    noted = [each["status"] for run in read_runs([log]) for each in run.calls]
+    noted = [call["status"] for run in read_runs([log]) for call in run.calls]
     assert {"partial", "corrupt", "drifted"} & set(noted)
     assert not {"partial", "corrupt", "drifted", "empty", "irrelevant"} & {status for status, _, _ in told}
 
@@ -132,7 +132,7 @@ def test_a_server_that_is_too_slow_is_a_timeout_and_the_next_call_goes_on(tmp_pa
 
     play(proxy(None, tmp_path / "calls.jsonl", timeout_s=0.05), script)
     (run,) = read_runs([tmp_path / "calls.jsonl"])
-    assert [each["status"] for each in run.calls] == ["timeout", "ok"]
+    assert [call["status"] for call in run.calls] == ["timeout", "ok"]
 
 
 def test_a_call_that_the_client_gives_up_is_noted(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_a_call_that_the_client_gives_up_is_noted(tmp_path: Path) -> None:
 
     play(proxy(None, tmp_path / "calls.jsonl"), script)
     (run,) = read_runs([tmp_path / "calls.jsonl"])
-    assert sorted(each["status"] for each in run.calls) == ["cancelled", "ok"]
+    assert sorted(call["status"] for call in run.calls) == ["cancelled", "ok"]
 
 
 def test_what_the_proxy_cannot_do_is_told_to_the_client() -> None:
@@ -200,7 +200,7 @@ def test_a_server_that_dies_costs_its_own_call_and_nothing_else(tmp_path: Path) 
 
     anyio.run(run)
     (found,) = read_runs([log])
-    assert [each["status"] for each in found.calls] == ["ok", "connection_error", "connection_error"]
+    assert [call["status"] for call in found.calls] == ["ok", "connection_error", "connection_error"]
     assert (found.name, found.reason) == ("mortal", "the client closed the connection; the server had ended")
 
 
@@ -217,7 +217,7 @@ def test_over_http_each_session_is_a_run(tmp_path: Path) -> None:
                         await client.call_tool("add", {"a": 1, "b": 1})
 
         anyio.run(run)
-    first, second, third = ([(each["status"], each["price"]) for each in run.calls] for run in read_runs([log]) if run.calls)
+    first, second, third = ([(call["status"], call["price"]) for call in run.calls] for run in read_runs([log]) if run.calls)
     assert first == third != second
     assert [(run.name, run.settings["seed"], run.settings["task"]) for run in read_runs([log])] == [
         ("r", 0, None),
@@ -252,7 +252,7 @@ def test_a_server_at_an_address_is_reached_and_its_loss_is_told(tmp_path: Path) 
 
         anyio.run(run)
     (found,) = read_runs([log])
-    assert [each["status"] for each in found.calls] == ["ok", "connection_error"]
+    assert [call["status"] for call in found.calls] == ["ok", "connection_error"]
     assert "sk-hidden" not in log.read_text()
 
 

@@ -239,7 +239,7 @@ def test_a_log_holds_runs_with_their_calls_and_verdicts(tmp_path: Path) -> None:
     one, two = read_runs([path])
     assert (one.name, one.success, one.reason, len(one.calls)) == ("one", True, "done", 10)
     assert (two.success, two.settings["seed"]) == (None, 1)
-    assert one.price == sum(each["price"] for each in one.calls) > 0
+    assert one.price == sum(call["price"] for call in one.calls) > 0
     give_verdict(path, "two", False)
     assert read_runs([path])[1].success is False
     with pytest.raises(UnknownName):
@@ -277,10 +277,10 @@ def test_a_world_fitted_to_the_log_gives_the_proxy_its_luck_again(tmp_path: Path
         for number in range(12):
             call(session, "alpha", number)
         session.close("done")
-    found = calibrate(path, "fitted", None, 3600.0, None)
-    row = found.report["tools"]["alpha"]
+    calibration = calibrate(path, "fitted", None, 3600.0, None)
+    row = calibration.report["tools"]["alpha"]
     assert (row["calls"], row["price"]["fee"]) == (360, 0.5)
-    found.write(tmp_path / "fitted.yaml", None)
+    calibration.write(tmp_path / "fitted.yaml", None)
     again = world_around(TOOLS, load_scenario(tmp_path / "fitted.yaml"))
     profile, fitted = world.catalog.get("alpha").profile, again.catalog.get("alpha").profile
     assert fitted.latency_s[0] == pytest.approx(profile.latency_s[0], rel=0.15)

@@ -70,7 +70,7 @@ def test_without_a_scenario_only_the_log_is_kept(tmp_path: Path) -> None:
         assert (two(2, offset=1), asyncio.run(three(2))) == ({"double": 5}, "2 times three is 6")
         chaos.success = True
     (run,) = read_runs([tmp_path / "calls.jsonl"])
-    assert [(each["tool"], each["arguments"]) for each in run.calls] == [
+    assert [(call["tool"], call["arguments"]) for call in run.calls] == [
         ("double", {"number": 2, "offset": 1}),
         ("triple", {"number": 2}),
     ]
@@ -214,5 +214,5 @@ def test_real_frameworks_call_wrapped_tools(framework: str, tmp_path: Path) -> N
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
     done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr[-2000:]
-    told = done.stdout.splitlines()
-    assert "8" in told and any('"error"' in line for line in told)
+    lines = done.stdout.splitlines()
+    assert "8" in lines and any('"error"' in line for line in lines)

@@ -1,0 +1,161 @@
+"""Measure what `costgym forge` makes of documents, and mix queries of two trees for readers who grade them blind.
+
+python benchmarks/forged_documents.py measure DOCUMENT...             # operations, reasons, tasks that cannot be solved
+python benchmarks/forged_documents.py sample 50 DOCUMENT... > new.json # sampled queries of this tree, as JSON
+python benchmarks/forged_documents.py mix new.json old.json --out blind  # blind/queries.md and, apart, blind/labels.json
+python benchmarks/forged_documents.py score blind GRADES...            # share that a person would write, and agreement
+
+The rubric is `RUBRIC`, which `mix` writes above the queries. `sample` runs in any tree that has `costgym forge`: give that
+tree's interpreter and this file's path. A file of grades has a line for each query: its number, then 1 or 0.
+"""
+
+import argparse
+import hashlib
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+TASKS = 200  # of each document that are checked
+RUBRIC = """\
+# Would a person write this?
+
+Each line is a request to an assistant with tools of some service. Grade it 1 if a person who uses that service could
+write it to the assistant as it stands, and 0 if not. It is 0 if any of these holds:
+
+1. a native speaker would stop at its grammar, at an article, a plural or a word that does not belong;
+2. it asks for what it states, or contradicts itself;
+3. it asks for something that no user of the service would want to know or to have done;
+4. it names a thing in a way that a user cannot know or would not use (a technical field, a key that only a machine has);
+5. one cannot tell what is wanted.
+
+Ids that people see (order, booking, ticket, issue numbers, account names) are fine. Dryness is fine. Invented names and values
+are fine, however odd. Judge each line by itself.
+"""
+
+
+def luck(*names: object) -> int:
+    """The same number for the same names, in any tree."""
+    return int.from_bytes(hashlib.sha256(repr(names).encode()).digest()[:8], "big")
+
+
+def worlds(paths: list[str]) -> list[tuple[str, Any]]:
+    """The name of each document, and its world with what was read, or why it gives none."""
+    from costgym.experiments.fit.forge.forge import forge
+    from costgym.simulators.errors import CostGymError
+    from costgym.simulators.scenario import parse_scenario
+
+    made: list[tuple[str, Any]] = []
+    for path in paths:
+        try:
+            document, tally = forge([path], Path(path).stem.replace(".", "-"), 0, Path("forge-packages"))
+            made.append((Path(path).name, (parse_scenario(document).build(), tally)))
+        except CostGymError as error:
+            made.append((Path(path).name, str(error)))
+    return made
+
+
+def measure(paths: list[str]) -> None:
+    """Print, for each document, what is used and why other operations are not, and how many of its tasks are at fault."""
+    from costgym.experiments.fit.forge.forge import _problem_of_task as problem_of_task
+
+    for name, made in worlds(paths):
+        if isinstance(made, str):
+            print(f"{name}: {made}")
+            continue
+        world, tally = made
+        tasks = [world.tasks[number] for number in world.tasks.numbers("test")[:TASKS]]
+        problems = [problem for task in tasks if (problem := problem_of_task(world, task))]
+        contradicting = sum(problem.startswith(("asks for what it states", "the ")) for problem in problems)
+        writes = sum(any(need.state for need in task.needs) for task in tasks)
+        print(
+            f"{name}: {tally.operations} operations, {tally.used} used ({tally.used - tally.written} read, {tally.written} "
+            f"write); {len(problems)} of {len(tasks)} tasks at fault, {contradicting} of them contradict themselves; "
+            f"{writes} tasks write"
+        )
+        for reason, count in sorted(tally.unused.items(), key=lambda pair: -pair[1])[:6]:
+            print(f"    {count:5} {reason}")
+
+
+def sample(count: int, paths: list[str]) -> list[dict[str, str]]:
+    """Queries drawn evenly over the documents that give a world, as the same draw in any tree: by its command line alone."""
+    import costgym
+
+    usable = []
+    with tempfile.TemporaryDirectory() as folder:
+        for path in paths:
+            out = Path(folder) / f"{Path(path).stem}.yaml"
+            if subprocess.run([sys.executable, "-m", "costgym", "forge", path, "--out", out, "--quiet"]).returncode == 0:
+                env = costgym.make("costgym/MarketplaceChat-v0", scenario=str(out), split="test")
+                usable.append((Path(path).name, env.unwrapped.world))
+    sampled = []
+    for number in range(count):
+        name, world = usable[number % len(usable)]
+        numbers = world.tasks.numbers("test")
+        task = world.tasks[numbers[luck("sampled query", name, number) % len(numbers)]]
+        sampled.append({"document": name, "query": task.query})
+    return sampled
+
+
+def mix(new: Path, old: Path, out: Path) -> None:
+    """Write the queries of both trees in one list without their origin, and the labels in a file of their own."""
+    both = [{**each, "tree": tree} for tree, path in (("new", new), ("old", old)) for each in json.loads(path.read_text())]
+    both.sort(key=lambda each: luck("mixed", each["tree"], each["document"], each["query"]))
+    out.mkdir(parents=True, exist_ok=True)
+    service = {name: re.sub(r"[-_.\d]+", " ", name.rsplit(".", 1)[0]).strip() for name in {each["document"] for each in both}}
+    lines = [f"{number}. [{service[each['document']]}] {each['query']}" for number, each in enumerate(both, 1)]
+    (out / "queries.md").write_text(RUBRIC + "\n" + "\n".join(lines) + "\n", encoding="utf-8")
+    (out / "labels.json").write_text(json.dumps(both, indent=1) + "\n", encoding="utf-8")
+
+
+def score(folder: Path, grades: list[Path]) -> None:
+    """Print the share of each tree's queries that each reader would write, agreement, Cohen's kappa, and what was refused."""
+    labels = json.loads((folder / "labels.json").read_text(encoding="utf-8"))
+    readers = [dict(map(int, line.replace(".", " ").split()[:2]) for line in path.read_text().splitlines() if line.strip())  # type: ignore[misc]
+               for path in grades]  # fmt: skip
+    for path, graded in zip(grades, readers, strict=True):
+        good = Counter(each["tree"] for number, each in enumerate(labels, 1) if graded[number])
+        of = Counter(each["tree"] for each in labels)
+        print(f"{path.name}: " + ", ".join(f"{tree} {good[tree]} of {of[tree]}" for tree in sorted(of)))
+    if len(readers) > 1:
+        first, second = readers[:2]
+        pairs = [(first[number], second[number]) for number in range(1, len(labels) + 1)]
+        agree = sum(a == b for a, b in pairs) / len(pairs)
+        shares = [sum(column) / len(pairs) for column in zip(*pairs, strict=True)]
+        chance = shares[0] * shares[1] + (1 - shares[0]) * (1 - shares[1])
+        print(f"agreement {agree:.0%}, kappa {(agree - chance) / (1 - chance) if chance < 1 else 1:.2f}")
+    for number, each in enumerate(labels, 1):
+        marks = "".join(str(graded[number]) for graded in readers)
+        print(f"{marks} {each['tree']} [{each['document']}] {each['query']}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    verbs.add_parser("measure").add_argument("paths", nargs="+")
+    drawn = verbs.add_parser("sample")
+    drawn.add_argument("count", type=int)
+    drawn.add_argument("paths", nargs="+")
+    mixed = verbs.add_parser("mix")
+    mixed.add_argument("files", nargs=2, type=Path)
+    mixed.add_argument("--out", type=Path, required=True)
+    scored = verbs.add_parser("score")
+    scored.add_argument("folder", type=Path)
+    scored.add_argument("grades", nargs="+", type=Path)
+    options = parser.parse_args()
+    if options.verb == "measure":
+        measure(options.paths)
+    elif options.verb == "sample":
+        json.dump(sample(options.count, options.paths), sys.stdout, indent=1)
+    elif options.verb == "mix":
+        mix(*options.files, options.out)
+    else:
+        score(options.folder, options.grades)
+
+
+if __name__ == "__main__":
+    main()
