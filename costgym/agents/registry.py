@@ -23,7 +23,7 @@ from costgym.agents.base import (
     in_view,
     view_of,
 )
-from costgym.agents.btp.access import Btp
+from costgym.agents.btp.access import Btp, BtpStable
 from costgym.agents.btp.experience import Experience
 from costgym.agents.btp.plan import BtpSettings
 from costgym.agents.btp.usefulness import Usefulness, load_usefulness
@@ -34,7 +34,7 @@ from costgym.agents.deer.deciders import DeerAgent, DirectAnswerer, RuleAgent, S
 from costgym.agents.deer.learnt import LearntDeerAgent
 from costgym.agents.index import BayesIndexAgent
 from costgym.agents.llm.access import EcoAct, Prompt, Search, Summary
-from costgym.agents.llm.layouts import BtpStable, Compact, EcoActAppend, PromptAtEnd
+from costgym.agents.llm.layouts import Compact, EcoActAppend, PromptAtEnd
 from costgym.agents.llm.session import LlmAgent, Strategy, ToolAccess
 from costgym.agents.llm.strategies import CotAtN, Dfsdt, PlanThenAct, ReAct, SearchSettings, TotDfs
 from costgym.agents.models.base import LanguageModel

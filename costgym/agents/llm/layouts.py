@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from math import isfinite
 
 from costgym.agents import prompts
-from costgym.agents.btp.access import Btp
 from costgym.agents.llm.access import EcoAct, Prompt
 from costgym.agents.llm.session import LlmSession, ToolAccess
 from costgym.agents.models.base import Function, FunctionCall
@@ -81,25 +80,6 @@ class EcoActAppend(EcoAct):
             return answer
         note = f"it can be called now, by {CALL.name}"
         return json.dumps({"registered": name, "note": note, "documentation": shown.document()["function"]})
-
-
-class BtpStable(Btp):
-    """`Btp` that shows what its plan has at the beginning to the end: what is used up is refused, and named at the end."""
-
-    suffix = "btp-stable"
-
-    def functions(self, offered: Sequence[Function]) -> Sequence[Function]:
-        return [function for function in offered if self.plan.get(function.name, 0) > 0]
-
-    def system(self) -> str:
-        return ""
-
-    def ending(self) -> str:
-        allowed = self._allowed()
-        left = {name: uses for name, uses in self.left.items() if name in allowed}
-        removed = [name for name, uses in self.plan.items() if uses > 0 and name not in allowed]
-        lines = [prompts.LEFT + json.dumps(left)]
-        return "\n".join([*lines, prompts.REMOVED + ", ".join(removed)] if removed else lines)
 
 
 class Compact(ToolAccess):
