@@ -24,7 +24,7 @@ from costgym.agents.models.base import LanguageModel
 from costgym.agents.models.cached import Cached
 from costgym.agents.models.named import read_model_name
 from costgym.agents.registry import make_agent, make_model
-from costgym.experiments.board.conditions import currency_of, grouped, place_of, rank_rows, ranking_metric
+from costgym.experiments.board.conditions import currency_of, grouped, rank_rows, ranking_metric, row_of
 from costgym.experiments.board.judged import VERDICTS, JudgeOptions, judge_run, with_verdicts
 from costgym.experiments.board.rows import BY_EPISODE, columns_of, tokens_counted
 from costgym.experiments.board.run_config import FORMAT, RunConfig, TrackConfig, copied_run, entry_of, read_run_config
@@ -170,10 +170,10 @@ def summarise_run(
 
 def rows_of(config: RunConfig, results: Iterable[EpisodeResult]) -> list[dict[str, Any]]:
     """The rows of a run, one per track, agent and condition, in the order of its configuration."""
-    groups = grouped(results, place_of)
+    groups = grouped(results, row_of)
     rows = []
     for each in config.rows():
-        if own := groups.get(each.place):
+        if own := groups.get(each.identity):
             calm, about = each.condition.calm, {"seed": config.seed, "seeds": each.track.seeds}
             figures = summarise(own, config.grading, episodes=each.condition.episodes, **about)
             row = {"track": each.track.name, **figures, **({} if tokens_counted(each, own) else {"metered": False})}
