@@ -30,16 +30,16 @@ from costgym.experiments.board.rows import BY_EPISODE, columns_of, tokens_counte
 from costgym.experiments.board.run_config import FORMAT, RunConfig, TrackConfig, copied_run, entry_of, read_run_config
 from costgym.experiments.board.run_log import EPISODES, EpisodeOutput, Key, RunLog, read_episodes
 from costgym.experiments.board.tracks import track_documents, track_of
+from costgym.experiments.play.costs.spending import Spending, sample_episodes
 from costgym.experiments.play.episodes import RolloutContext, play_many
 from costgym.experiments.play.execution.concurrent import CONCURRENCY, Concurrent, batch_of, engine_for, for_replays
 from costgym.experiments.play.execution.engine import Engine
 from costgym.experiments.play.experience import ExperienceSettings, describe_experience, past_uses
 from costgym.experiments.play.judging.verdicts import Verdicts
 from costgym.experiments.play.metrics import GRADINGS, episode_figures, summarise, with_budget_areas, with_fault_robustness
-from costgym.experiments.play.notices import server_notices
+from costgym.experiments.play.models.notices import server_notices
 from costgym.experiments.play.result_set import Results
 from costgym.experiments.play.results import EpisodeResult
-from costgym.experiments.play.spending import Spending, sample_episodes
 from costgym.experiments.play.trajectories.format import relocated
 from costgym.experiments.play.trajectories.verify import BROKEN
 from costgym.simulators.errors import ConfigError, DataError, UnknownName
