@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ENV_IDS",
+    "LEVEL_IDS",
     "BudgetExceeded",
     "ConfigError",
     "CostGymError",
@@ -52,7 +53,7 @@ _ENVS = {
     "costgym/MarketplaceChat-v0": "costgym.envs.chat:MarketplaceChatEnv",
     "costgym/MarketplaceChat-v1": "costgym.envs.chat:MarketplaceChatEnvV1",
     "costgym/MarketplaceSession-v0": "costgym.envs.sessions.session:MarketplaceSessionEnv",
-    "costgym/MarketplaceSession-v1": "costgym.envs.sessions.session:MarketplaceSessionEnvV1",
+    "costgym/MarketplaceSession-v1": "costgym.envs.sessions.levels:MarketplaceSessionEnvV1",
     "costgym/MarketplaceSessionChat-v0": "costgym.envs.sessions.chat:SessionChatEnv",
     "costgym/MarketplaceSessionChat-v1": "costgym.envs.sessions.chat:SessionChatEnvV1",
     "costgym/OpenCATP-v0": "costgym.envs.opencatp.plans:OpenCATPEnv",
@@ -65,15 +66,22 @@ _ENVS = {
 _VECTOR_ENVS = {
     "costgym/Marketplace-v0": "costgym.envs.native:MarketplaceVectorEnv",
     "costgym/MarketplaceSession-v0": "costgym.envs.native:SessionVectorEnv",
+    "costgym/MarketplaceSession-v1": "costgym.envs.native:SessionVectorEnvV1",
 }
 """Ids with a native batch; `gymnasium.make_vec` takes it unless told `vectorization_mode="sync"`."""
 ENV_IDS = tuple(_ENVS)
+LEVEL_IDS = {f"costgym/MarketplaceSession{level.title()}-v1": level for level in ("easy", "medium", "hard", "extreme")}
+"""Ids of `costgym/MarketplaceSession-v1` at one of its levels."""
 
-for _id, _entry in _ENVS.items():
+for _id in (*ENV_IDS, *LEVEL_IDS):
     if _id not in gym.registry:
+        _of, _level = ("costgym/MarketplaceSession-v1", {"level": LEVEL_IDS[_id]}) if _id in LEVEL_IDS else (_id, {})
         # without Gymnasium's wrappers `make` returns the environment itself, whose arguments `help` shows; it checks by itself
         # that an episode has begun, and tests check the rest
-        gym.register(_id, _entry, vector_entry_point=_VECTOR_ENVS.get(_id), order_enforce=False, disable_env_checker=True)
+        gym.register(
+            _id, _ENVS[_of], order_enforce=False, disable_env_checker=True, vector_entry_point=_VECTOR_ENVS.get(_of),
+            kwargs=_level,
+        )  # fmt: skip
 
 _LAZY = {
     "make": "costgym.envs.registration",

@@ -1,11 +1,12 @@
 """Try every short play of tiny random worlds: does any beat the optimum, and what would errors in its foresight look like?
 
-    python benchmarks/hostile/optimum.py [worlds] [--sessions 1000] [--errors 400] [--jobs 2] [--json FILE]
+    python benchmarks/hostile/optimum.py [worlds] [--forged 300] [--sessions 1000] [--errors 400] [--jobs 2] [--json FILE]
 
 A world has one or two needs, two or three tools, and any of the rules that stand between a call and what it is for; a play is a
-sequence of four calls and waits, one after the other or side by side. For sessions of three queries, every policy of one tool a
-query is tried under many seeds against the bound that holds on average. At last five errors are put into what the optimum
-foresees, one at a time, and the first of so many worlds in which a play beats it is named.
+sequence of four calls and waits, one after the other or side by side. Forged worlds whose tools write are tried likewise. For
+sessions of three queries, every policy of one tool a query is tried under many seeds against the bound that holds on average.
+At last five errors are put into what the optimum foresees, one at a time, and the first of so many worlds in which a play
+beats it is named.
 """
 
 import argparse
@@ -24,7 +25,7 @@ from benchmarks.report import write_report
 from costgym.experiments.play.execution.engine import Local, default_jobs
 from costgym.simulators.oracle import optimum
 from costgym.simulators.status import Status
-from tests.helpers.tiny_worlds import errors_above_the_bound, features, tiny, tiny_session, wrong_with
+from tests.helpers.tiny_worlds import errors_above_the_bound, features, tiny, tiny_forged, tiny_session, wrong_with
 
 WORLDS_PER_TASK, SESSIONS_PER_TASK = 100, 20
 CHANCE = 5.0  # standard errors above the bound that luck alone does not explain
@@ -73,6 +74,16 @@ def worlds(error: str, numbers: range) -> Iterator[tuple[int, set[str], int, str
             yield number, features(document), tried, wrong
 
 
+def forged(_: None, numbers: range) -> Iterator[tuple[int, set[str], int, str]]:
+    """The same of forged worlds whose tools write; their rules are the roles of tools and the number of needs."""
+    for number in numbers:
+        document, task = tiny_forged(Random(number))
+        wrong, tried = wrong_with(document, number, task)
+        tools = document["source"]["tools"]
+        held = {role for role in ("writes", "checks", "compensates", "idempotent") if any(tool.get(role) for tool in tools)}
+        yield number, held | {f"budget of {next(iter(document['budget']), 'nothing')}"}, tried, wrong
+
+
 def sessions(_: None, numbers: range) -> Iterator[tuple[int, float]]:
     """The number of each session, and by how many standard errors the best policy is above its bound."""
     for number in numbers:
@@ -88,6 +99,7 @@ def tasks(count: int, each: int) -> list[range]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("worlds", nargs="?", type=int, default=10_000)
+    parser.add_argument("--forged", type=int, default=300)
     parser.add_argument("--sessions", type=int, default=1000)
     parser.add_argument("--errors", type=int, default=400, help="worlds that each error is looked for in")
     parser.add_argument("--jobs", type=int, default=default_jobs())
@@ -104,6 +116,16 @@ def main() -> None:
             print(beaten[-1], flush=True)
         if (number + 1) % 1000 == 0:
             print(f"{number + 1} worlds, {tried:,} plays, {time.monotonic() - begin:.0f} s", flush=True)
+    roles: Counter[str] = Counter()
+    forged_beaten, forged_tried = list[str](), 0
+    for number, held, plays, wrong in engine.stream(forged, None, tasks(options.forged, SESSIONS_PER_TASK)):
+        roles.update(held)
+        forged_tried += plays
+        forged_beaten += [f"forged world {number}: {wrong}"] if wrong else []
+    print(
+        f"{options.forged} forged worlds, {forged_tried:,} plays, {dict(sorted(roles.items()))}; beaten: {forged_beaten}",
+        flush=True,
+    )
     above = dict(engine.stream(sessions, None, tasks(options.sessions, SESSIONS_PER_TASK)))
     shown = {}
     for error in ERRORS:
@@ -117,6 +139,10 @@ def main() -> None:
         "plays": tried,
         "rules": dict(sorted(rules.items())),
         "beaten": beaten,
+        "forged_worlds": options.forged,
+        "forged_plays": forged_tried,
+        "forged_rules": dict(sorted(roles.items())),
+        "forged_beaten": forged_beaten,
         "sessions": options.sessions,
         "sessions_beaten": [f"session {number}: {errors:.1f}" for number, errors in above.items() if errors > CHANCE],
         "highest_standard_errors_above": round(max(above.values(), default=0.0), 2),
@@ -126,7 +152,7 @@ def main() -> None:
     }
     write_report(report, options.json)
     missed = any(text.startswith("0 of") for text in shown.values())
-    sys.exit(bool(beaten or report["sessions_beaten"] or missed))
+    sys.exit(bool(beaten or forged_beaten or report["sessions_beaten"] or missed))
 
 
 if __name__ == "__main__":

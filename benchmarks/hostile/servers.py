@@ -13,6 +13,7 @@ With `--python` the servers are those of another installation of costgym. Needs 
 """
 
 import argparse
+import itertools
 import random
 import shlex
 import socket
@@ -26,7 +27,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
+sys.path.append(str(Path(__file__).parents[2]))
 from benchmarks.report import write_report
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
@@ -49,7 +50,9 @@ PATHS = {
 }
 CHUNK = b"10000\r\n" + b"x" * 65536 + b"\r\n"
 OTHER = "127.0.0.2"  # the address of an honest client
-NEWER = "MCP-Protocol-Version: 2026-07-28\r\nAccept: application/json, text/event-stream\r\nContent-Type: application/json\r\n"
+CRLF = "\r\n"
+VERSION = f"MCP-Protocol-Version: 2026-07-28{CRLF}"
+ACCEPT = f"Accept: application/json, text/event-stream{CRLF}Content-Type: application/json{CRLF}"
 SLOWEST_S = 30.0
 
 
@@ -73,9 +76,7 @@ class Server(NamedTuple):
 @contextmanager
 def server(kind: str, python: str, folder: Path) -> Iterator[Server]:
     """Start a server on a free port, and wait until it listens."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    started = folder / f"started by {kind}"
+    port, started = free_port(), folder / f"started by {kind}"
     words = [python, "-m", "costgym", "serve", "--port", str(port)]
     if kind == "proxy":
         command = ("sh", "-c", f"echo x >> {shlex.quote(str(started))}; exec sleep 60")
@@ -113,11 +114,11 @@ def asked(target: Server, head: str, parts: Iterable[bytes] = (), source: str = 
         return "closed"
 
 
-def bodies(target: Server, megabytes: int) -> str:
+def bodies(target: Server, megabytes: int, paths: Iterable[str] = ()) -> str:
     before, answers = target.memory_mb(), Counter[str]()
     for method in METHODS:
-        for path in PATHS[target.kind]:
-            head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{NEWER}"
+        for path in paths or PATHS[target.kind]:
+            head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{VERSION}{ACCEPT}"
             for length in (f"Content-Length: {megabytes << 20}", "Transfer-Encoding: chunked"):
                 whole = b"x" * 65536 if length.startswith("Content") else CHUNK
                 parts = (whole for _ in range(megabytes * 16))
@@ -165,17 +166,14 @@ def rebinding(target: Server) -> str:
     )
 
 
-CRLF = "\r\n"
-
-
 def garbage(target: Server) -> str:
     chance, answers = random.Random(0), Counter[str]()
     tls = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + chance.randbytes(200)
     posts = [b"", b"{", b"[]", b"null", b'{"jsonrpc": "2.0"}', b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call"}']
-    for body in (*posts, *(chance.randbytes(chance.randrange(1, 300)) for _ in range(20))):
-        length = f"Content-Length: {len(body)}"
-        head = f"POST /mcp HTTP/1.1{CRLF}Host: 127.0.0.1{CRLF}{NEWER}{length}{CRLF}Connection: close{CRLF}{CRLF}"
-        answers[asked(target, head, [body])] += 1
+    bodies = (*posts, *(chance.randbytes(chance.randrange(1, 300)) for _ in range(20)))
+    for body, version in itertools.product(bodies, (VERSION, "")):
+        about = f"Host: 127.0.0.1{CRLF}{version}{ACCEPT}Content-Length: {len(body)}{CRLF}Connection: close"
+        answers[asked(target, f"POST /mcp HTTP/1.1{CRLF}{about}{CRLF}{CRLF}", [body])] += 1
     for raw in (tls, b"\0" * 100, b"GET\r\n\r\n", *(chance.randbytes(100) for _ in range(20))):
         answers[asked(target, "", [raw + b"\r\n\r\n"])] += 1
     time.sleep(2.0)
@@ -185,16 +183,23 @@ def garbage(target: Server) -> str:
 
 
 def bind(kind: str, python: str, folder: Path) -> str:
-    command = ["serve"] if kind == "serve" else ["proxy", "run", "--host", "0.0.0.0", "--port", "0", "--", "cat"]
-    words = [*command, "--host", "0.0.0.0", "--port", "0"] if kind == "serve" else command
+    port = free_port()
+    options = ["--host", "0.0.0.0", "--port", str(port)]
+    words = ["serve", *options] if kind == "serve" else ["proxy", "run", *options, "--", "cat"]
     process = subprocess.Popen([python, "-m", "costgym", *words], cwd=folder, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
     try:
         _, error = process.communicate(timeout=15)
         return f"refused: {error.decode().strip().splitlines()[-1][:160]}" if process.returncode else "ended"
     except subprocess.TimeoutExpired:
+        return f"serves the network; {rebinding(Server(kind, port, process, folder))}"
+    finally:
         process.kill()
         process.communicate()
-        return "serves the network"
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
 
 
 def main() -> None:
@@ -202,6 +207,7 @@ def main() -> None:
     parser.add_argument("--megabytes", type=int, default=400)
     parser.add_argument("--connections", type=int, default=1100)
     parser.add_argument("--python", default=sys.executable, help="interpreter of the installation that is attacked")
+    parser.add_argument("--attacks", type=lambda text: text.split(","), help="some of the attacks, with commas between them")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     table: dict[str, dict[str, str]] = {}
@@ -214,12 +220,16 @@ def main() -> None:
                 "silent": lambda target: silent(target, options.connections),
                 "bodies": lambda target: bodies(target, options.megabytes),
             }
+            chosen = options.attacks or [*attacks, "bind"]
             for name, attack in attacks.items():
+                if name not in chosen:
+                    continue
                 with server(kind, options.python, Path(folder)) as target:
                     table.setdefault(kind, {})[name] = attack(target)
                 print(f"{kind}, {name}: {table[kind][name]}", flush=True)
-            table[kind]["bind"] = bind(kind, options.python, Path(folder))
-            print(f"{kind}, bind: {table[kind]['bind']}", flush=True)
+            if "bind" in chosen:
+                table.setdefault(kind, {})["bind"] = bind(kind, options.python, Path(folder))
+                print(f"{kind}, bind: {table[kind]['bind']}", flush=True)
     write_report({"python": options.python, "servers": table}, options.json)
 
 

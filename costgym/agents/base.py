@@ -15,11 +15,14 @@ PLAN_CALLS = "costgym/OpenCATPCalls-v0"
 PLAN_CHAT = "costgym/OpenCATPChat-v0"
 DECISION = "costgym/DecisionAware-v0"
 SESSION = "costgym/MarketplaceSession-v0"
+_SESSION, _LEVELS = SESSION.removesuffix("-v0"), ("easy", "medium", "hard", "extreme")  # which have ids of their own
 SESSION_CHAT = "costgym/MarketplaceSessionChat-v0"
 
 
 def view_of(env_id: str) -> str:
     """The first version of an environment's id, which agents are listed by: an agent plays every version of its view."""
+    if env_id.startswith(_SESSION) and env_id.removeprefix(_SESSION).partition("-")[0].lower() in _LEVELS:
+        return SESSION
     name, dash, version = env_id.rpartition("-v")
     return f"{name}-v0" if dash and version.isdigit() and env_id.startswith("costgym/") else env_id
 

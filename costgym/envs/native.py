@@ -3,6 +3,7 @@
 from typing import Any
 
 from costgym.envs.marketplace import MarketplaceEnv
+from costgym.envs.sessions.levels import MarketplaceSessionEnvV1
 from costgym.envs.sessions.session import MarketplaceSessionEnv
 from costgym.envs.vector.marketplace import NativeVectorEnv
 from costgym.envs.vector.sessions import NativeSessions
@@ -46,3 +47,9 @@ class SessionVectorEnv(NativeSessions):
     """
 
     make_scalar: Any = MarketplaceSessionEnv
+
+
+class SessionVectorEnvV1(NativeSessions):
+    """N environments `costgym/MarketplaceSession-v1`, played in compiled code, which draws the sessions too."""
+
+    make_scalar: Any = MarketplaceSessionEnvV1

@@ -1,17 +1,15 @@
 """What an agent sees of a session, as arrays of numbers."""
 
-from typing import Any
-
 import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
 from costgym.simulators.calls import Call
-from costgym.simulators.draws import log
+from costgym.simulators.draws import decay, log
 from costgym.simulators.sessions.draw import Session
 from costgym.simulators.sessions.episode import SessionEpisode
 from costgym.simulators.sessions.rules import VALUES, SessionRules
-from costgym.simulators.status import LOOKS_OK, Status
+from costgym.simulators.status import LIMITS, LOOKS_OK, Status
 
 PAUSE_S = 1.0  # how long a pause lasts at most, simulated seconds
 MEMORIES = ("counts", "raw")
@@ -19,29 +17,41 @@ PRICE_UNIT = 20.0  # a price of 1 in an observation: the dearest fee at its high
 STATIC = ("price", "latency_s", "success", "provider", "rate_limit", "quota_left", "serves")
 COUNTED = ("calls", "mean_ok", "recent_ok", "failures_in_a_row", "since_s", "outage_ago_s")
 LAST = ("last_ok", "last_failed")
+LEARNT = ("mean_s", "timed_out", "not_connected", "shut")  # of version 1, with the memory ``counts``
 RUNNING = ("in_flight", "for_this", "running_s")  # where calls run side by side
+QUERY_MORE = ("age_s", "alive", "left")  # of version 1
 RESOURCE_FEATURES = ("price_left", "seconds_left", "clock", "step", "value")
+RESOURCES_MORE = (
+    "credits", "no_price_limit", "time", "no_seconds_limit", "calls", "no_calls_limit", "facts",
+    "last_s", "last_timeout", "last_not_connected", "last_outage", "last_limited",
+)  # fmt: skip
+"""Of version 1: what is left in absolute terms, and how the last action ended."""
 _LOOKS_OK = LOOKS_OK - {Status.EMPTY}
 _PRICE, _QUOTA, _SERVES = STATIC.index("price"), STATIC.index("quota_left"), STATIC.index("serves")
 RECENT = 0.7  # weight of the past in `recent_ok`
+HALF_S = 60.0  # seconds that version 1 shows as a half in `since_s` and `outage_ago_s`
+LONGEST_CALL_S, MOST_CREDITS, MOST_SECONDS, MOST_CALLS, MOST_QUERIES = 60.0, 1e5, 1e6, 1e5, 1e4  # shown as 1
+CLOCK_S = 10_000.0
+ENDS = (Status.TIMEOUT, Status.CONNECTION_ERROR, Status.OUTAGE)  # of the last action, that version 1 shows, beside `LIMITS`
 
 
 def tool_features(rules: SessionRules, memory: str, concurrent: bool = False) -> tuple[str, ...]:
     """Names of the columns of `tools`."""
     kinds = tuple(f"kind_{kind + 1}" for kind in range(rules.capabilities))
-    return (*STATIC, *kinds, *(COUNTED if memory == "counts" else ()), *LAST, *(RUNNING if concurrent else ()))
+    counted, learnt = (COUNTED, LEARNT if rules.world else ()) if memory == "counts" else ((), ())
+    return (*STATIC, *kinds, *counted, *LAST, *learnt, *(RUNNING if concurrent else ()))
 
 
 def query_features(rules: SessionRules) -> tuple[str, ...]:
     """Names of the entries of `query`."""
     kinds = tuple(f"kind_{kind + 1}" for kind in range(rules.capabilities))
-    return ("value", *kinds, "remembered", "age", "called", "queries_left")
+    return ("value", *kinds, "remembered", "age", "called", "queries_left", *(QUERY_MORE if rules.world else ()))
 
 
 def column_names(rules: SessionRules, memory: str, concurrent: bool = False) -> dict[str, tuple[str, ...]]:
     """Names of the columns of the observation's arrays."""
-    tools = tool_features(rules, memory, concurrent)
-    return {"tools": tools, "query": query_features(rules), "resources": RESOURCE_FEATURES}
+    resources = (*RESOURCE_FEATURES, *(RESOURCES_MORE if rules.world else ()))
+    return {"tools": tool_features(rules, memory, concurrent), "query": query_features(rules), "resources": resources}
 
 
 def without_counts(rules: SessionRules, tools: NDArray[np.float32], reported: int) -> NDArray[np.float32]:
@@ -65,8 +75,8 @@ def _ago(seconds: float) -> float:
     return min(1.0, log(1.0 + max(seconds, 0.0)) / 7.0)
 
 
-def _log_share(seconds: float, most: float) -> float:
-    return min(1.0, log(1.0 + seconds) / log(1.0 + most))
+def _log_share(amount: float, most: float) -> float:
+    return min(1.0, log(1.0 + amount) / log(1.0 + most))
 
 
 def opening(session: Session, memory: str, concurrent: bool) -> NDArray[np.float32]:
@@ -81,6 +91,8 @@ def opening(session: Session, memory: str, concurrent: bool) -> NDArray[np.float
     if memory == "counts":
         first = len(STATIC) + rules.capabilities
         tools[:, first : first + len(COUNTED)] = (0.0, 0.5, 0.5, 0.0, 1.0, 1.0)
+        if rules.world:
+            tools[:, first + len(COUNTED) + len(LAST)] = tools[:, 1]
     return whole
 
 
@@ -99,6 +111,9 @@ class Features:
         self._ok = np.zeros(count, np.int64)
         self._recent = np.full(count, 0.5)
         self._failures = np.zeros(count, np.int64)
+        self._timeouts, self._refusals = np.zeros((2, count), np.int64)
+        self._learnt = self._last.stop
+        self._query_seen = 0
         self._called_s: dict[int, float] = {}
         self._outage_s: dict[int, float] = {}
         self.reported = -1  # the tool whose call ended or was refused last
@@ -120,6 +135,8 @@ class Features:
         self.reported = slot
         self.tools[slot, self._last] = (1.0, 0.0) if ok else (0.0, 1.0)
         if not call.k:
+            if self.rules.world and self.memory == "counts" and call.status in LIMITS:
+                self.tools[slot, self._learnt + 3] = 1.0
             return
         self.admit(slot, episode)
         if self.memory == "raw":
@@ -136,6 +153,16 @@ class Features:
             self._recent[slot],
             min(1.0, self._failures[slot] / 5.0),
         )
+        if self.rules.world:
+            self._timeouts[slot] += call.status is Status.TIMEOUT
+            self._refusals[slot] += call.status is Status.CONNECTION_ERROR
+            failed = max(1, count - int(self._ok[slot]))
+            advertised_s = float(episode.session.profiles.advertised_latency_s[slot])
+            self.tools[slot, self._learnt : self._learnt + 3] = (
+                _log_share((advertised_s + episode.lasted_s[slot]) / (count + 1.0), LONGEST_CALL_S),
+                self._timeouts[slot] / failed,
+                self._refusals[slot] / failed,
+            )
         self._called_s[slot] = episode.now_s
         if call.status is Status.OUTAGE:
             self._outage_s[int(episode.session.provider[slot])] = episode.now_s
@@ -145,22 +172,29 @@ class Features:
         if quota := episode.candidates[slot].profile.quota:
             self.tools[slot, _QUOTA] = 1.0 - episode.admitted(slot) / quota
 
-    def observe(self, episode: SessionEpisode, step: float) -> dict[str, NDArray[np.float32]]:
-        """The observation now, in new arrays."""
+    def observe(self, episode: SessionEpisode, step: float, lasted_s: float, status: Status) -> dict[str, NDArray[np.float32]]:
+        """The observation now, in new arrays, after an action that took so many seconds and ended so."""
         session, now = episode.session, episode.now_s
         count = len(session.offers)
         over = episode.query >= session.rules.queries
         query = min(episode.query, session.rules.queries - 1)
-        tools, kind = self.tools, int(session.capability[query])
+        tools, kind, ago = self.tools, int(session.capability[query]), _part_of if self.rules.world else _ago
         tools[:count, _PRICE] = session.profiles.fee * session.factors[query] / PRICE_UNIT
         tools[:count, _SERVES] = 0.0 if over else session.offers == kind
+        if self.rules.world and self.memory == "counts" and episode.query != self._query_seen:
+            tools[:, self._learnt + 3], self._query_seen = 0.0, episode.query
         for slot, when in self._called_s.items():
-            tools[slot, self._first + 4] = _ago(now - when)
+            tools[slot, self._first + 4] = ago(now - when)
         for provider, when in self._outage_s.items():
-            tools[:count][session.provider == provider, self._first + 5] = _ago(now - when)
+            tools[:count][session.provider == provider, self._first + 5] = ago(now - when)
         if self.concurrent:
             self._show_running(episode, query)
-        return {"tools": tools.copy(), "query": self._query(episode, over, query, kind), "resources": _left(episode, step)}
+        resources = (*_left(episode, step), *(_absolute(episode, lasted_s, status) if self.rules.world else ()))
+        return {
+            "tools": tools.copy(),
+            "query": self._query(episode, over, query, kind),
+            "resources": np.array(resources, np.float32),
+        }
 
     def _show_running(self, episode: SessionEpisode, query: int) -> None:
         fact, tools = episode.session.fact, self.tools
@@ -180,19 +214,45 @@ class Features:
         age = episode.remembered_s
         shown[0] = session.value[query] / VALUES[1]
         shown[1 + kind] = 1.0
-        shown[1 + rules.capabilities :] = (
+        figures: tuple[float, ...] = (
             0.0 if age is None else 1.0,
             0.0 if age is None else min(1.0, age / rules.ttl_s / 4.0),
             min(1.0, episode.called / 10.0),
             1.0 - query / rules.queries,
         )
+        if rules.world:
+            checked_s = episode.now_s if age is None else episode.checked_s[int(session.fact[query])]
+            figures += (
+                0.0 if age is None else _log_share(age, CLOCK_S),
+                0.0 if age is None else decay((episode.now_s - checked_s) / rules.ttl_s),
+                _log_share(rules.queries - query, MOST_QUERIES),
+            )
+        shown[1 + rules.capabilities :] = figures
         return shown
 
 
-def _left(episode: SessionEpisode, step: float) -> NDArray[np.float32]:
+def _part_of(seconds: float) -> float:
+    return seconds / (seconds + HALF_S)
+
+
+def _absolute(episode: SessionEpisode, lasted_s: float, status: Status) -> tuple[float, ...]:
+    """What is left in absolute terms, and how the last action ended."""
+    budget, ledger = episode.budget, episode.ledger
+    left: list[float] = []
+    for limit, used, most in (
+        (budget.price, ledger.price, MOST_CREDITS),
+        (budget.seconds, episode.now_s, MOST_SECONDS),
+        (budget.calls, ledger.calls, MOST_CALLS),
+    ):
+        left += (1.0, 1.0) if limit is None else (_log_share(max(0.0, limit - used), most), 0.0)
+    facts = len(episode.memory) / episode.session.rules.queries
+    ends = (float(status is end) for end in ENDS)
+    return *left, facts, _log_share(lasted_s, LONGEST_CALL_S), *ends, float(status in LIMITS)
+
+
+def _left(episode: SessionEpisode, step: float) -> tuple[float, ...]:
     budget, ledger, now = episode.budget, episode.ledger, episode.now_s
     price = 1.0 if budget.price is None else max(0.0, 1.0 - ledger.price / budget.price)
     seconds = 1.0 if budget.seconds is None else max(0.0, 1.0 - now / budget.seconds)
     most = VALUES[1] * episode.session.rules.queries
-    figures: tuple[Any, ...] = (price, seconds, _log_share(now, 10_000.0), min(1.0, step), episode.value / most)
-    return np.array(figures, np.float32)
+    return price, seconds, _log_share(now, CLOCK_S), min(1.0, step), episode.value / most

@@ -59,7 +59,7 @@ def _default(spec: "Field[Any]") -> Any:
 _YOUNGER: Mapping[str, tuple[str, ...]] = {
     "ToolProfile": ("slip", "persistence", "latency_quantiles", "result_tokens", "result_spread"),
     "Tool": ("effect",),
-    "Need": ("fact_type", "tolerance", "accept", "asked", "optional", "state", "amount"),
+    "Need": ("fact_type", "tolerance", "accept", "asked", "optional", "state", "amount", "given", "rivals"),
 }
 """Fields that schema 0 leaves out at their defaults, since worlds had been recorded before these were there."""
 

@@ -14,8 +14,9 @@ from costgym.experiments.play.episodes import play
 from costgym.simulators.errors import ConfigError
 from costgym.simulators.forge.folder import WorldFolder
 from costgym.simulators.scenario import load_scenario, parse_scenario
-from costgym.simulators.sessions.draw import SPREADS, draw_session
+from costgym.simulators.sessions.draw import draw_session
 from costgym.simulators.sessions.informed import limits, value_bound
+from costgym.simulators.sessions.plan import SPREADS
 from costgym.simulators.sessions.rules import SessionRules
 from tests.helpers.command_line import invoke
 from tests.helpers.specifications import forged_worlds

@@ -9,14 +9,16 @@ import pytest
 import costgym
 from costgym.agents import make_agent
 from costgym.agents.base import SESSION
+from costgym.envs import columns
 from costgym.envs.session_features import query_features, tool_features, without_counts
 from costgym.envs.sessions.session import MarketplaceSessionEnv
 from costgym.experiments.play.episodes import play
 from costgym.experiments.play.trajectories.record import record
 from costgym.experiments.play.trajectories.replay import replay_episode
 from costgym.simulators.errors import CostGymError
+from costgym.simulators.sessions.draw import draw_session
 from costgym.simulators.sessions.rules import SessionRules
-from costgym.simulators.status import Status
+from costgym.simulators.status import LIMITS, Status
 from tests.helpers.command_line import invoke
 
 SMALL: dict[str, Any] = {"queries": 12, "tools": 8, "capabilities": 2, "providers": 2}
@@ -52,6 +54,52 @@ def test_every_observation_lies_within_the_space(settings: dict[str, Any]) -> No
     for observation, _, info in walk(env, 3):
         assert env.observation_space.contains(observation)
         assert 0 <= info["query"] <= env.rules.queries
+
+
+def test_version_1_shows_all_that_references_read_beside_the_public_rules() -> None:
+    env = costgym.make("costgym/MarketplaceSession-v1")
+    at, rules = columns(env), env.unwrapped.rules
+
+    def of_log(share: float, most: float) -> float:
+        return float(np.expm1(float(share) * np.log1p(most)))
+
+    for observation, _, info in walk(env, 2):
+        resources, query = observation["resources"], observation["query"]
+        left = of_log(resources[at["resources"]["credits"]], 1e5), of_log(resources[at["resources"]["time"]], 1e6)
+        assert left == pytest.approx(
+            (max(0.0, info["budget_remaining_price"]), max(0.0, info["budget_remaining_seconds"])), rel=1e-4, abs=1e-4
+        )
+        assert of_log(resources[at["resources"]["clock"]], 1e4) == pytest.approx(info["at_s"], rel=1e-4, abs=1e-4)
+        if info["query"] < rules.queries:
+            assert rules.queries - round(of_log(query[at["query"]["left"]], 1e4)) == info["query"]
+        ends = {Status.TIMEOUT: "last_timeout", Status.CONNECTION_ERROR: "last_not_connected", Status.OUTAGE: "last_outage"}
+        shown = {name for name in (*ends.values(), "last_limited") if resources[at["resources"][name]]}
+        expected = {"last_limited"} if info["status"] in LIMITS else {ends[info["status"]]} if info["status"] in ends else set()
+        assert shown == expected
+        assert resources[at["resources"]["no_price_limit"]] == 0.0 == 1.0 - resources[at["resources"]["no_calls_limit"]]
+
+
+def test_levels_are_ids_too_and_shifted_sessions_are_played_by_agents_that_know_the_rules_of_train() -> None:
+    for env_id, level in costgym.LEVEL_IDS.items():
+        easy, named = costgym.make(env_id).unwrapped, costgym.make("costgym/MarketplaceSession-v1", level=level).unwrapped
+        assert easy.rules == named.rules and easy.observation_space == named.observation_space
+    env = costgym.make("costgym/MarketplaceSessionEasy-v1", split="shifted", queries=12)
+    env.reset(seed=0)
+    seat, rules = env.unwrapped.seat("costgym/MarketplaceSession-v1"), env.unwrapped.rules
+    assert (rules.drift, seat.rules.drift, rules.queries, seat.rules.queries) == (0.01, 0.0, 12, 12)
+    with pytest.raises(CostGymError, match="unknown level 'harder'; nearest: hard"):
+        costgym.make("costgym/MarketplaceSession-v1", level="harder")
+
+
+def test_tools_of_version_1_move_as_often_and_their_facts_live_as_long_as_the_rules_say() -> None:
+    rules = SessionRules(world=1, drift=0.05, price_drift=0.1, ttl_s=50.0, repeat=0.4)
+    drawn = [draw_session(rules, number) for number in range(60)]
+    moved = np.mean([(session.factors[1:] != session.factors[:-1]).mean() for session in drawn])
+    again = np.mean([(session.fact != np.arange(rules.queries)).mean() for session in drawn])
+    lives = np.concatenate([session.lives_s for session in drawn]).mean()
+    # a fifth of the moves chooses the same factor again
+    assert (moved, again, lives) == pytest.approx((0.08, 0.396, 50.0), rel=0.05)
+    assert draw_session(rules.model_copy(update={"world_seed": 7}), 0).value.tolist() != drawn[0].value.tolist()
 
 
 def test_raw_memory_shows_the_last_call_alone() -> None:

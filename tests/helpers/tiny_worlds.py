@@ -1,5 +1,6 @@
 """Tiny random worlds and sessions, and every short play of them: what beats the optimum that is claimed."""
 
+import json
 from itertools import product
 from random import Random
 from typing import Any
@@ -7,6 +8,9 @@ from typing import Any
 import numpy as np
 
 from costgym.simulators.episode import Episode
+from costgym.simulators.forge.compose import api_document, world_document
+from costgym.simulators.forge.graph import graph_of
+from costgym.simulators.forge.readers.reading import read_document
 from costgym.simulators.ledger import Budget
 from costgym.simulators.oracle.optimum import WAIT, Optimum, optimum
 from costgym.simulators.quality import quality_of_plan
@@ -26,31 +30,18 @@ def tiny(random: Random) -> dict[str, Any]:
     """The document of a world of one or two needs and two or three tools, with any of the rules that stand between a call and
     what it is for."""
 
-    def profile() -> dict[str, Any]:
-        drawn: dict[str, Any] = {
-            "fee": random.choice((1.0, 2.0, 3.5)), "reliability": random.choice((0.0, 0.3, 0.6, 1.0)),
-            "latency_s": [random.choice((0.5, 2.0, 6.0))], "latency_spread": random.choice((0.0, 0.8)),
-        }  # fmt: skip
-        for name, values in (
-            ("timeout_s", (1.0, 5.0)), ("quota", (1, 2)), ("rate_limit", (1,)), ("window_s", (2.0, 10.0)),
-            ("concurrency", (1,)), ("cold_start_s", (0.5,)),
-        ):  # fmt: skip
-            if random.random() < (0.6 if name == "timeout_s" else 0.3):
-                drawn[name] = random.choice(values)
-        return drawn
-
     writes = random.random() < 0.6
-    tools: list[dict[str, Any]] = [{"name": f"t{i}", "capability": "booking", "profile": profile()} for i in range(2)]
+    tools: list[dict[str, Any]] = [{"name": f"t{i}", "capability": "booking", "profile": profile(random)} for i in range(2)]
     for tool in tools if writes else ():
         tool |= {"writes": True, "idempotent": random.random() < 0.4, "happens": random.choice((0.0, 0.5, 1.0))}
         tool["settles_s"] = random.choice((0.0, 4.0))
     if writes and random.random() < 0.5:
-        tools[1] = {"name": "check", "capability": "status", "checks": "booking", "profile": profile()}
+        tools[1] = {"name": "check", "capability": "status", "checks": "booking", "profile": profile(random)}
     needs: list[dict[str, Any]] = [{"capability": "booking", "arguments": {"flight": "SK-1"}, "fact": "BK-48213"}]
     if writes:
         needs[0] |= {"asked": random.random() < 0.4, "amount": 10}
     if random.random() < 0.3:
-        tools.append({"name": "fare", "capability": "fare", "profile": profile()})
+        tools.append({"name": "fare", "capability": "fare", "profile": profile(random)})
         key = {"booking": "{0}"} if random.random() < 0.4 else {"flight": "SK-1"}
         needs.append({"capability": "fare", "arguments": key, "fact": "214 EUR"})
     events: list[dict[str, Any]] = []
@@ -60,6 +51,27 @@ def tiny(random: Random) -> dict[str, Any]:
         events += [{"at_s": 5.0, "kind": "unban"}] if kind == "ban" else []
         if kind == "price_change":
             events[0]["factor"] = random.choice((0.5, 2.0))
+    source = {"kind": "own", "tools": tools, "tasks": [{"query": "Book it.", "needs": needs}]}
+    return {"name": "tiny", "source": source, "events": events, **rules(random)}
+
+
+def profile(random: Random) -> dict[str, Any]:
+    """A profile of a tool with any of the rules."""
+    drawn: dict[str, Any] = {
+        "fee": random.choice((1.0, 2.0, 3.5)), "reliability": random.choice((0.0, 0.3, 0.6, 1.0)),
+        "latency_s": [random.choice((0.5, 2.0, 6.0))], "latency_spread": random.choice((0.0, 0.8)),
+    }  # fmt: skip
+    for name, values in (
+        ("timeout_s", (1.0, 5.0)), ("quota", (1, 2)), ("rate_limit", (1,)), ("window_s", (2.0, 10.0)),
+        ("concurrency", (1,)), ("cold_start_s", (0.5,)),
+    ):  # fmt: skip
+        if random.random() < (0.6 if name == "timeout_s" else 0.3):
+            drawn[name] = random.choice(values)
+    return drawn
+
+
+def rules(random: Random) -> dict[str, Any]:
+    """Failures, bills, budget and their like of a scenario."""
     # a failure that is certain to have no effect has one all the same where the call is so slow that it times out
     kinds = random.choice(
         ({"unauthorized": 1.0}, {"timeout": 0.4, "server_error": 0.2, "unauthorized": 0.2, "connection_error": 0.2})
@@ -73,13 +85,56 @@ def tiny(random: Random) -> dict[str, Any]:
     if random.random() < 0.3:
         failures["bursts"] = {"every_s": 4.0, "lasts_s": 2.0}
     return {
-        "name": "tiny", "source": {"kind": "own", "tools": tools, "tasks": [{"query": "Book it.", "needs": needs}]},
-        "failures": failures, "events": events, "pricing": random.choice(("flat", "flat", "faas")),
+        "failures": failures, "pricing": random.choice(("flat", "flat", "faas")),
         "bill_failures": random.random() < 0.7, "bill_cold_start": random.random() < 0.5,
         "budget": random.choice(({}, {"price": 6.0}, {"seconds": 12.0}, {"calls": 3})),
         "enforcement": random.choice(("refuse", "terminate", "record")),
         **({"slots": 1} if random.random() < 0.2 else {}),
     }  # fmt: skip
+
+
+_ID = {"type": "string"}
+_REFUND = {"id": _ID, "order_id": _ID, "amount_cents": {"type": "integer"}}
+_ORDER = {"id": _ID, "tracking_number": _ID, "city": {"type": "string"}}
+
+
+def _function(name: str, response: dict[str, Any], *required: str, reads: bool) -> dict[str, Any]:
+    properties = {each: {"type": "integer"} if each == "amount_cents" else _ID for each in required}
+    return {
+        "name": name, "description": f"{name}.", "annotations": {"readOnlyHint": reads},
+        "inputSchema": {"type": "object", "properties": properties, "required": list(required)},
+        "outputSchema": {"type": "object", "properties": response},
+    }  # fmt: skip
+
+
+_SHOPS = (
+    [_function("cancel_order", {}, "order_id", reads=False)],
+    [_function("create_refund", _REFUND, "order_id", "amount_cents", reads=False)],
+    [
+        _function("create_refund", _REFUND, "order_id", "amount_cents", reads=False),
+        _function("delete_refund", {}, "refund_id", reads=False),
+        _function("get_refund", _REFUND, "refund_id", reads=True),
+        _function("find_refund", _REFUND, "order_id", reads=True),
+    ],
+    [_function("cancel_order", {}, "order_id", reads=False), _function("get_order", _ORDER, "order_id", reads=True)],
+)
+"""Documents of a shop whose tools write: alone, with what tells of a refund and takes it back, and beside what reads."""
+
+
+def tiny_forged(random: Random) -> tuple[dict[str, Any], int]:
+    """The document of a tiny forged world whose tools write, with any of the rules, and a task of it that wants an effect."""
+    shop = random.choice(_SHOPS)
+    graph = graph_of(read_document("shop.json", json.dumps({"tools": shop}).encode()))  # type: ignore[arg-type]
+    made = world_document([api_document(graph)], "tiny-forged", random.randrange(2**20), own=True)
+    assert made is not None
+    tools = made["source"]["tools"]
+    if random.random() < 0.4:
+        tools = [{**tool, "idempotent": "key"} if tool.get("writes") else tool for tool in tools]
+    made["source"] |= {"tools": [{**tool, "profile": profile(random)} for tool in tools], "candidates": 4, "needs": (1, 2)}
+    made |= {**rules(random), "name": "tiny-forged"}
+    world = parse_scenario(made).build()
+    wanted = [n for n in world.tasks.numbers("test")[:40] if any(need.state for need in world.tasks[n].needs)]
+    return made, min(wanted, key=lambda number: len(world.tasks[number].needs))
 
 
 def features(document: dict[str, Any]) -> set[str]:
@@ -104,14 +159,14 @@ def features(document: dict[str, Any]) -> set[str]:
     return {name for name, there in held.items() if there} | {words for name, words in limits.items() if name in profiles}
 
 
-def plays_that_beat(scenario: Scenario, world: World, seed: int, quality: float) -> tuple[float, int]:
+def plays_that_beat(scenario: Scenario, world: World, task: int, seed: int, quality: float) -> tuple[float, int]:
     """The highest quality above a claimed one of a play that passes within the budget, or that one; and the plays tried.
 
     A play is a sequence of calls and waits, one after the other or side by side. One that has paid more than what it could
     win is not followed.
     """
     best, tried = max(0.0, quality), 0
-    actions = [*range(len(world.candidates(0))), *(-seconds for seconds in WAITS)]
+    actions = [*range(len(world.candidates(task))), *(-seconds for seconds in WAITS)]
 
     def follow(before: Episode, together: bool, left: int) -> None:
         nonlocal best, tried
@@ -136,7 +191,7 @@ def plays_that_beat(scenario: Scenario, world: World, seed: int, quality: float)
         return float(quality_of_plan(1.0, episode.ledger.price, world.alpha, world.max_price))
 
     for together in (False, True):
-        follow(world.episode(0, seed, scenario.limits(), scenario.enforcement), together, LONGEST)
+        follow(world.episode(task, seed, scenario.limits(), scenario.enforcement), together, LONGEST)
     return best, tried
 
 
@@ -148,18 +203,18 @@ def close(episode: Episode) -> None:
         episode.finish()
 
 
-def wrong_with(document: dict[str, Any], seed: int) -> tuple[str, int]:
+def wrong_with(document: dict[str, Any], seed: int, task: int = 0) -> tuple[str, int]:
     """What is wrong with the optimum of an episode in a tiny world, in words, or nothing; and the plays that were tried."""
     scenario = parse_scenario(document)
     world = scenario.build()
-    claimed = optimum(world, 0, seed, scenario.limits(), enforcement=scenario.enforcement)
-    best, tried = plays_that_beat(scenario, world, seed, claimed.quality)
+    claimed = optimum(world, task, seed, scenario.limits(), enforcement=scenario.enforcement)
+    best, tried = plays_that_beat(scenario, world, task, seed, claimed.quality)
     if best > claimed.quality + SLACK:
         return f"a play reaches {best:.6f}, the optimum {claimed.quality:.6f}", tried
     if claimed.achieved > claimed.quality + SLACK:
         return f"its plan reaches {claimed.achieved:.6f}, the optimum {claimed.quality:.6f}", tried
     if claimed.exact and claimed.feasible:
-        episode = world.episode(0, seed, scenario.limits(), scenario.enforcement)
+        episode = world.episode(task, seed, scenario.limits(), scenario.enforcement)
         _play(episode, claimed)
         if not (episode.success and abs(episode.ledger.price - claimed.price) < SLACK):
             return "its plan is not what it promises", tried

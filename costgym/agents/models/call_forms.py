@@ -17,6 +17,7 @@ MAX_TEXT = 400_000  # characters of a reply in which calls are looked for
 MAX_SHOWN = 2000  # characters of a call that cannot be read
 
 _ARGUMENTS = ("arguments", "parameters")
+_SHORTER = {"args", "params", "input"}  # other names of the arguments, where nothing else stands beside them
 _TAG_NAMES = r"tool_calls?|function_calls?|toolcall|minimax:tool_call|｜DSML｜function_calls"
 _TAGS = re.compile(
     rf"<(?P<tag>{_TAG_NAMES})>(?P<body>.*?)(?:</(?P=tag)>|\Z)"
@@ -407,13 +408,15 @@ def _calls_of(document: Any, surely: bool) -> list[FunctionCall]:
     for entry in document if isinstance(document, list) else [document]:
         function = entry.get("function", entry) if isinstance(entry, dict) else None
         function = function if isinstance(function, dict) else entry
-        name = function.get("name") if isinstance(function, dict) else None
+        name = function.get("name", function.get("_name")) if isinstance(function, dict) else None  # TGI's grammar has `_name`
         if not isinstance(name, str):
             calls += [FunctionCall("", "{}")] if surely else []
             continue
         # models that know no form of calls well leave out the level of the arguments
-        flat = {key: value for key, value in function.items() if key not in ("name", "type", "id")}
-        if surely or name == FINISH or not flat or not flat.keys().isdisjoint(_ARGUMENTS):
+        flat = {key: value for key, value in function.items() if key not in ("name", "_name", "type", "id")}
+        if surely or name == FINISH or not flat or not flat.keys().isdisjoint(_ARGUMENTS) or "_name" in function:
             arguments = [function[key] for key in _ARGUMENTS if key in function]
+            if len(flat) == 1 and isinstance(inner := next(iter(flat.values())), dict) and flat.keys() <= _SHORTER:
+                arguments = [inner]
             calls.append(FunctionCall(name, arguments[0] if arguments else flat))
     return calls

@@ -70,15 +70,19 @@ def _add(message: dict[str, Any], calls: dict[Any, dict[str, Any]], delta: Mappi
 
 
 def _add_call(calls: dict[Any, dict[str, Any]], piece: Mapping[str, Any], number: int) -> None:
-    index = piece.get("index")
+    index, name = piece.get("index"), str((piece.get("function") or {}).get("name") or "")
     key = index if isinstance(index, int) else piece.get("id") or number
+    before = calls.get(key)
+    if index is None and before is not None and name and before["function"]["name"] != name:
+        key = f"call {len(calls)}"  # servers that send calls whole, one in each piece, leave their numbers out
     if key not in calls and len(calls) >= MAX_CALLS:
         return
     call = calls.setdefault(key, {"id": "", "type": "function", "function": {"name": "", "arguments": ""}})
     call |= {name: value for name, value in piece.items() if name not in ("index", "function") and value}
     function = piece.get("function")
     if isinstance(function, Mapping):
-        call["function"]["name"] += str(function.get("name") or "")
+        if call["function"]["name"] != name:  # some servers say it again in each piece
+            call["function"]["name"] += name
         arguments = function.get("arguments")
         if isinstance(arguments, Mapping):  # some servers send an object whole
             call["function"]["arguments"] = arguments

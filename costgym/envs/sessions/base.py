@@ -26,6 +26,7 @@ from costgym.simulators.tasks import Task
 REWARDS = ("value", "value-minus-price")
 SPLITS = {"train": range(100_000), "valid": range(100_000, 100_300), "test": range(100_300, 100_600)}
 """Numbers of the sessions of each split."""
+SPLITS_1 = {**SPLITS, "shifted": range(100_600, 100_900)}
 RECALL, NEXT, WAIT, PAUSE, CANCEL = OTHERS = ("recall", "next_query", "wait", "pause", "cancel")
 """Actions that are not calls; the last three where calls run side by side."""
 _REFUSED = {
@@ -39,17 +40,17 @@ _REFUSED = {
 class SessionSettings:
     """Arguments that all environments of sessions have; `SessionBase` describes them."""
 
-    queries: int = 100
-    tools: int = 24
-    capabilities: int = 4
-    providers: int = 6
-    drift: float = 0.003
-    price_drift: float = 0.01
-    repeat: float = 0.3
-    ttl_s: float = 300.0
-    outage_every_s: float = 400.0
-    outage_lasts_s: float = 20.0
-    budget_share: float = 0.4
+    queries: int | None = 100
+    tools: int | None = 24
+    capabilities: int | None = 4
+    providers: int | None = 6
+    drift: float | None = 0.003
+    price_drift: float | None = 0.01
+    repeat: float | None = 0.3
+    ttl_s: float | None = 300.0
+    outage_every_s: float | None = 400.0
+    outage_lasts_s: float | None = 20.0
+    budget_share: float | None = 0.4
     failures: Any = None
     scenario: Named | None = None
     world_seed: int = 0
@@ -167,26 +168,32 @@ class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     computes_limits = True
     world_class = SessionWorld
 
+    splits: Mapping[str, range] = SPLITS
+
+    def _rules(self, settings: SessionSettings) -> dict[str, Any]:
+        """The fields of `SessionRules` that the arguments set."""
+        return {**{name: getattr(settings, name) for name in _RULES}, "world": self.world_version}
+
     def _configure(self, settings: SessionSettings) -> None:
         """Check the arguments that views of sessions share."""
-        rules: dict[str, Any] = {**{name: getattr(settings, name) for name in _RULES}, "world": self.world_version}
-        failures, budget, concurrent = settings.failures, settings.budget, settings.concurrent
+        check_known("split", settings.split, self.splits)
+        rules, failures, budget = self._rules(settings), settings.failures, settings.budget
         if settings.scenario is not None:
             rules["scenario"] = world = named_scenario(settings.scenario, None).in_world(*self.worlds)
             # agents may know how the world's tools were drawn; how they fail, and that by regimes, stays the sessions' own
             changes = {"kinds": FAILURES.kinds, "persistence": 0.0, "bursts": None}
             failures = world.failures.model_copy(update=changes) if failures is None else failures
-        self.rules = SessionRules(**rules) if failures is None else SessionRules(**rules, failures=failures)
-        check_known("split", settings.split, SPLITS)
+        self.rules = SessionRules(**rules) if failures is None else SessionRules(**{**rules, "failures": failures})
+        self.known_rules = self.rules
         check_known("reward", settings.reward, REWARDS)
         check_known("enforcement", settings.enforcement or "refuse", get_args(Enforcement))
         check_positive("max_steps", settings.max_steps, or_none=True)
-        if not isinstance(concurrent, bool):
-            raise ConfigError("concurrent", f"expected true or false, got {concurrent!r:.60}")
-        self.concurrent = concurrent  # calls run side by side
+        if not isinstance(settings.concurrent, bool):
+            raise ConfigError("concurrent", f"expected true or false, got {settings.concurrent!r:.60}")
+        self.concurrent = settings.concurrent  # calls run side by side
         self._given_budget = None if budget is None else Budget.one(budget, "budget")
         self._set_up(settings.split, self._given_budget or Budget(), settings.cost, settings.render_mode)
-        self.numbers = SPLITS[settings.split]
+        self.numbers = self.splits[settings.split]
         self.reward = settings.reward
         self.enforcement: Enforcement = settings.enforcement or "refuse"
         self.max_steps = settings.max_steps or 10 * self.rules.queries

@@ -195,6 +195,9 @@ class MarketplaceSessionEnv(NumericEnv[Observation, Number], SessionBase[Observa
 
     @takes(MarketplaceSessionSettings)
     def __init__(self, settings: MarketplaceSessionSettings) -> None:
+        self._make(settings)
+
+    def _make(self, settings: MarketplaceSessionSettings) -> None:
         memory, concurrent = settings.memory, settings.concurrent
         self.memory, self.mask = memory, settings.mask
         check_known("memory", memory, MEMORIES)
@@ -217,7 +220,7 @@ class MarketplaceSessionEnv(NumericEnv[Observation, Number], SessionBase[Observa
         if self._compiled is not None:
             return self._compiled.begin(*begun)
         episode = self._open(*begun)
-        self._features, self._status = Features(episode, self.memory, self.concurrent), Status.OK
+        self._features, self._status, self._lasted_s = Features(episode, self.memory, self.concurrent), Status.OK, 0.0
         return self._observe(episode), self._info(episode)
 
     def step(self, action: int | np.integer[Any]) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
@@ -228,7 +231,7 @@ class MarketplaceSessionEnv(NumericEnv[Observation, Number], SessionBase[Observa
         if episode.over:
             return self._observe(episode), 0.0, True, False, self._info(episode)
         self._steps += 1
-        value, price = episode.value, episode.ledger.price
+        value, price, now_s = episode.value, episode.ledger.price, episode.now_s
         if number < self.rules.tools:
             self._call(episode, number)
         else:
@@ -236,7 +239,7 @@ class MarketplaceSessionEnv(NumericEnv[Observation, Number], SessionBase[Observa
             call = self._do(episode, what, number - (self.cancel_action or number))
             if call is not None:
                 self._take(episode, call, reported=what != CANCEL)
-        reward = self._reward(episode, value, price)
+        reward, self._lasted_s = self._reward(episode, value, price), episode.now_s - now_s
         truncated = not episode.over and self._steps >= self.max_steps
         return self._observe(episode), reward, episode.over, truncated, self._info(episode)
 
@@ -260,7 +263,7 @@ class MarketplaceSessionEnv(NumericEnv[Observation, Number], SessionBase[Observa
             self._features.take(call, episode)
 
     def _observe(self, episode: SessionEpisode) -> Observation:
-        return self._features.observe(episode, self._steps / self.max_steps)
+        return self._features.observe(episode, self._steps / self.max_steps, self._lasted_s, self._status)
 
     def _info(self, episode: SessionEpisode) -> dict[str, Any]:
         info = self._session_info(episode, status=int(self._status))
@@ -305,7 +308,7 @@ class MarketplaceSessionEnv(NumericEnv[Observation, Number], SessionBase[Observa
             **self.seat_parts(env_id),
             max_price=self._playing().world.max_price,
             # of a world, the document and the seed hold what agents may not know
-            rules=self.rules.model_copy(update={"scenario": None, "world_seed": 0}),
+            rules=self.known_rules.model_copy(update={"scenario": None, "world_seed": 0}),
             memory=self.memory,
             recall_action=self.recall_action,
             next_action=self.next_action,
@@ -324,22 +327,3 @@ class MarketplaceSessionEnv(NumericEnv[Observation, Number], SessionBase[Observa
     def _tool_name(self, slot: int) -> str:
         offers = self._playing().candidates
         return offers[slot].name if slot < len(offers) else "an unknown tool"
-
-
-class MarketplaceSessionEnvV1(MarketplaceSessionEnv):
-    """Answer a hundred queries with one budget, from arrays of numbers, in the world of version 1.
-
-    ## Information
-
-    | key | type | meaning |
-    | --- | --- | --- |
-    | `action_mask` | int8 array | What the argument `mask` lets through: 1 or 0 for each action, as `sample(mask)` takes it. |
-
-    ## Version history
-
-    * v1: plays version 1 of the world; `info["action_mask"]` is int8.
-    * v0: first version; plays version 0 of the world, in which recordings up to 0.2 were made.
-    """
-
-    worlds = (1,)
-    mask_type = np.int8

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costgym.envs.session_features import opening
+from costgym.envs.session_features import LAST, opening
 from costgym.envs.vector.info import figures_info
 from costgym.envs.vector.kernels import sessions as kernels
 from costgym.envs.vector.marketplace import NativeVectorEnv
@@ -17,7 +17,8 @@ from costgym.simulators.ledger import RESOURCES
 class NativeSessions(NativeVectorEnv):
     """N environments of sessions, played in compiled code.
 
-    Every episode draws a session of its own when it begins, in Python, which takes about 0.7 ms.
+    Every episode draws a session of its own: in the kernel that begins it, or, of version 0 and over a scenario's tools, in
+    Python, which takes about 0.7 ms.
     """
 
     batch: SessionBatch
@@ -29,17 +30,26 @@ class NativeSessions(NativeVectorEnv):
         count, rules = self.num_envs, scalar.rules
         at_once = None if scalar.concurrent else 1
         self.batch = batch = SessionBatch(rules, count, scalar._given_budget, scalar.enforcement, at_once)
-        self._by_row, self._numbers = True, {0: np.array(scalar.numbers, np.int64)}
-        undrawn = np.full(count, -1, np.int64), np.zeros(count, np.uint64), np.ones(count, np.bool_)
-        self._undrawn = kernels.Starts(*undrawn, drawn=True)
+        self._by_row, self._numbers = batch.sessions.drawn, {0: np.array(scalar.numbers, np.int64)}
+        undrawn = np.full(count, -1, np.int64), np.zeros(count, np.uint64), np.full(count, self._by_row)
+        self._undrawn = kernels.Starts(*undrawn, drawn=self._by_row)
         spaces: Any = self.single_observation_space
         self._shapes = {name: spaces[name].shape for name in ("tools", "query", "resources")}
+        tools = np.zeros((count, *self._shapes["tools"]), np.float32)
+        if not self.copy:
+            self._observed = [tools, *(np.empty((count, *self._shapes[name]), np.float32) for name in ("query", "resources"))]
         self._view = kernels.View(
             sessions=batch.sessions,
-            tools=np.zeros((count, *self._shapes["tools"]), np.float32),
+            tools=tools,
             seen=np.zeros((count, rules.tools), kernels.SEEN),
             outage_s=np.zeros((count, rules.providers)),
             showing=np.zeros(count, np.int32),
+            lasted_s=np.zeros(count),
+            version=rules.world,
+            last=scalar.column_names["tools"].index(LAST[0]),
+            shared=not self.copy,
+            first=scalar.numbers[0],
+            choices=len(scalar.numbers),
             counted=scalar.memory == "counts",
             useful=scalar.mask == "useful",
             concurrent=scalar.concurrent,
@@ -54,6 +64,8 @@ class NativeSessions(NativeVectorEnv):
         )
 
     def _rows(self, numbers: NDArray[np.int64], indices: NDArray[np.int64], worlds: Any = None) -> NDArray[np.int64]:
+        if not self._by_row:
+            return numbers
         for number, i in zip(numbers.tolist(), indices.tolist(), strict=True):
             self._view.tools[i] = opening(self.batch.put(i, number), self.scalar.memory, self.scalar.concurrent)
         return indices
@@ -74,4 +86,6 @@ class NativeSessions(NativeVectorEnv):
 
     def figures(self, out: Any) -> dict[str, NDArray[Any]]:
         progress = {"query": out.queries, "value": out.values[0], "value_share": out.values[1], "tool": out.reported}
-        return {**figures_info(out, self.scalar.cost), **progress}
+        info = {**figures_info(out, self.scalar.cost), **progress}
+        info["action_mask"] = info["action_mask"].view(self.scalar.mask_type)
+        return info

@@ -52,6 +52,7 @@ class SingleBatch(NativeVectorEnv):
         # effects and roles, which only worlds with writes show
         self.more = {name: array[0] for name, array in self.observations(out).items() if name in ("roles", "effects")}
         self.mask: NDArray[np.bool_] = out.mask[0]
+        self.mask_type = env.mask_type
         # the next action, and the task and the seed of the next episode
         start = np.zeros(1, np.int64), np.zeros(1, np.uint64), np.ones(1, np.bool_)
         self._next = np.zeros(1, np.int64), kernels.Starts(*start, drawn=True)
@@ -93,9 +94,9 @@ class SingleSession(SingleBatch, NativeSessions):
     second = "query"
 
     def row(self, number: int) -> int:
-        self._rows(np.array([number]), _FIRST)
+        row = int(self._rows(np.array([number]), _FIRST)[0])
         self.bind()  # a session may have needed wider arrays
-        return 0
+        return row
 
 
 class CompiledEpisode:
@@ -158,9 +159,9 @@ class CompiledEpisode:
         info["status"] = status
         if session:
             info["query"], info["value"], info["value_share"], info["tool"] = session
-        info["action_mask"] = batch.mask.copy()
+        info["action_mask"] = batch.mask.copy().view(batch.mask_type)
         if terminated:
-            spent = {**_NOTHING_SPENT, "cost": 0.0 if index < 2 else 0, "action_mask": batch.mask.copy()}
+            spent = {**_NOTHING_SPENT, "cost": 0.0 if index < 2 else 0, "action_mask": info["action_mask"].copy()}
             self._end = {name: array.copy() for name, array in observation.items()}, {**info, **spent}
         return observation, reward, terminated, truncated, info
 

@@ -15,7 +15,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from costgym.agents.base import Agent
+from costgym.agents.base import Agent, view_of
 from costgym.agents.btp.experience import Experience
 from costgym.agents.btp.plan import BtpSettings
 from costgym.agents.custom import is_custom
@@ -394,7 +394,7 @@ class Entries:
                 return RolloutContext(place.make_env(player.env_id, place.conditions[condition]), player)
             agent = make_agent(
                 name,
-                place.env if place.env in entry.env_ids else entry.env_id,
+                place.env if view_of(place.env) in entry.env_ids else entry.env_id,
                 model=model,
                 experience=self._experience if entry.needs_experience else None,
                 search=SearchSettings.chosen(config.search, name.partition("+")[0]),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from costgym.agents.base import TEXT
+from costgym.agents.base import TEXT, view_of
 from costgym.experiments.board.conditions import row_of
 from costgym.experiments.board.run_config import RunConfig
 from costgym.experiments.board.run_log import trajectory_path
@@ -61,7 +61,7 @@ def judge_run(
 def _recordings(folder: Path, config: RunConfig, verdicts: Verdicts) -> Iterator[Recording]:
     """The recorded episodes of chat agents that have no verdict, or a void one."""
     judged = {key for key, verdict in verdicts.found.items() if verdict.verdict != VOID}
-    chats = [row for row in config.rows() if row.track.env == TEXT]
+    chats = [row for row in config.rows() if view_of(row.track.env) == TEXT]
     if not chats:
         raise ConfigError("--judge", "expected a run with chat agents, whose answers are texts")
     for row in chats:

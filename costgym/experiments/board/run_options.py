@@ -30,6 +30,9 @@ class RunOptions(Settings):
     heading: ClassVar[str] = "What is played"  # in the help of the command line
     suite: Annotated[str, option("What to run; `list` shows the suites.")] = "quick"
     scenario: Annotated[str | Path | Scenario | None, SCENARIO] = None
+    world: Annotated[
+        int | None, option("Version of the world; by default the suite's, which is 1 where there is one.", "0|1", ge=0, le=1)
+    ] = None
     data: Annotated[Path | str | None, option("Folder with the scenario's data; OpenCATP: a table of outcomes.", "DIR")] = None
     agents: Annotated[Sequence[str] | None, option("Agents that play; by default the suite's.", "A,B,...")] = None
     budgets: Annotated[

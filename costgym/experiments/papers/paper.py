@@ -74,6 +74,7 @@ class Job(NamedTuple):
     progress: Progress | None = None
     data: str | None = None  # a ToolDEER folder, for DEER
     steps: int | None = None  # optimiser steps of each trained policy, for CATP-LLM; None for the usual number
+    world: int = 0  # version of the world, where the paper's environment has it
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,13 +35,14 @@ def reproduce(
     out: str | Path | None = None,
     progress: Progress | None = None,
     steps: int | None = None,
+    world: int = 0,
 ) -> Tables:
     """Compute our rows for the table of "btp", "ecoact", "deer", "toolplanner" or "catp", under the paper's own protocol and
     then that of the common board; see `Protocol`. The same seed gives the same rows, whatever the number of jobs (processes).
 
     `episodes` counts those per agent (and level, or scale), each on a different task; None for `Paper.episodes`. `out` is the
     folder of the runs, which a later call continues; None for a temporary one. `data` is a ToolDEER folder, for "deer" only;
-    `steps` are the optimiser steps of each trained policy, for "catp" only.
+    `steps` are the optimiser steps of each trained policy, for "catp" only. `world` is its version; DEER's has one.
 
     Returns ``{"paper": rows, "ours": rows, "effects": rows}``, for "btp", "catp" and "toolplanner" also ``"differences"`` (an
     agent less another one, with paired intervals), for "btp" and "catp" ``"curves"``, for "btp" ``"experience"``. Rows have the
@@ -55,6 +56,8 @@ def reproduce(
     if steps is not None and name != "catp":
         raise ConfigError("--steps", "only catp trains policies")
     check_steps("--steps", steps)
+    if world and name == "deer":
+        raise ConfigError("--world", "expected 0 for deer, whose decisions are in version 0 of the world only, got 1")
     count = paper.episodes if episodes is None else episodes
     with nullcontext(out) if out is not None else tempfile.TemporaryDirectory() as folder:
-        return {"paper": published(name), **paper.reproduce(Job(seed, count, jobs, Path(folder), progress, data, steps))}
+        return {"paper": published(name), **paper.reproduce(Job(seed, count, jobs, Path(folder), progress, data, steps, world))}

@@ -10,11 +10,11 @@ from costgym.simulators.batch import records as source
 from costgym.simulators.batch.compile import compiled_form
 from costgym.simulators.batch.memory import clear_row
 from costgym.simulators.batch.rng import inlined, internal
-from costgym.simulators.rules import actions, calls, events, failures, gateway, grades, sessions, writes
+from costgym.simulators.rules import actions, calls, events, failures, gateway, grades, session_draws, sessions, writes
 from costgym.simulators.status import Status
 from costgym.simulators.tools import CHECK, UNDO
 
-_book = compiled_form((actions, calls, events, failures, gateway, grades, sessions, writes), source)
+_book = compiled_form((actions, calls, events, failures, gateway, grades, session_draws, sessions, writes), source)
 _actions, _calls, _sessions, _writes, _records = (
     vars(_book[name]) for name in ("actions", "calls", "sessions", "writes", "records")
 )
@@ -26,6 +26,9 @@ gateway_of, spent_and_limit = (vars(_book["gateway"])[name] for name in ("gatewa
 pick, finish, figures = vars(_book["failures"])["pick"], vars(_book["grades"])["finish"], _writes["figures"]
 begin_query, end_query, recall, complete_in_session = (
     _sessions[name] for name in ("begin_query", "end_query", "recall", "complete_in_session")
+)
+draw_query, draw_tool, first_regime, first_price, session_limits = (
+    vars(_book["session_draws"])[name] for name in ("query", "tool", "regime", "price", "limits")
 )
 due, end_at, event_at, step = (_records[name] for name in ("due", "end_at", "event_at", "step"))
 
@@ -42,6 +45,8 @@ def begin(tables: Any, rules: Any, state: Any, i: int, row: int, seed: Any) -> N
     clear_row(state.slots, i)
     e = state.episodes[i]
     e.seed, e.task, e.next = seed, row, -1
+    e.known = tables.given[row]
+    e.seen_known = e.known
     if rules.burst_every_s > 0.0:
         clear_row(state.bursts, i)
     if rules.writes:

@@ -13,6 +13,7 @@ from costgym.simulators.batch import rng
 from costgym.simulators.rules.calls import complete
 from costgym.simulators.rules.events import happen
 from costgym.simulators.rules.failures import outage_after
+from costgym.simulators.rules.session_draws import NEVER, life_s, price, regime
 from costgym.simulators.status import AMBIGUOUS
 
 NOTHING = -(1 << 30)  # what `wait` returns where nothing comes
@@ -547,12 +548,47 @@ def close_query(sessions: Any, i: Any, passed: Any) -> None:
     of.called = 0
 
 
-def regime(sessions: Any, i: Any, query: Any, slot: Any) -> Any:
-    return np.int64(sessions.regimes[i, query, slot]) & 3
+def rests(sessions: Any, i: Any, query: Any) -> Any:
+    of = sessions.lanes[i]
+    if sessions.drawn or query >= of.moves_at:
+        of.moves_at = NEVER  # `drift` finds the next query at which something moves
+        return False
+    return True
+
+
+def drift(sessions: Any, i: Any, query: Any, slot: Any) -> None:
+    if sessions.drawn:
+        return
+    of, lane = sessions.drifts[i, slot], sessions.lanes[i]
+    at, factor = np.int64(sessions.regimes[i, 0, slot]) & 3, np.int64(sessions.regimes[i, 0, slot]) >> 2
+    if of.regime_at == query:
+        of.regimes += 1
+        at, lasts = regime(sessions.plan[0], lane.number, slot, np.int64(of.regimes), of.alive, of.half)
+        of.regime_at += lasts
+    if of.price_at == query:
+        of.prices += 1
+        factor, lasts = price(sessions.plan[0], lane.number, slot, np.int64(of.prices))
+        of.price_at += lasts
+    sessions.regimes[i, 0, slot] = at + 4 * factor
+    lane.moves_at = min(lane.moves_at, of.regime_at, of.price_at)
+
+
+def session_uniforms(plan: Any, number: Any, index: Any) -> Any:
+    return uniforms(plan.key, number, np.int64(index))
+
+
+def _present(sessions: Any, i: Any, query: Any, slot: Any) -> Any:
+    """The state of a tool in a query and four times the index of its price's factor: where a session is drawn as it is played,
+    of the present query alone."""
+    return np.int64(sessions.regimes[i, query if sessions.drawn else 0, slot])
+
+
+def state_in(sessions: Any, i: Any, query: Any, slot: Any) -> Any:
+    return _present(sessions, i, query, slot) & 3
 
 
 def set_session_price(tables: Any, sessions: Any, i: Any, query: Any, slot: Any) -> None:
-    price_factor, fee = sessions.factors[np.int64(sessions.regimes[i, query, slot]) >> 2], sessions.fees[i, slot]
+    price_factor, fee = sessions.factors[_present(sessions, i, query, slot) >> 2], sessions.fees[i, slot]
     tables.factor[i, 0, slot], tables.quote[i, 0, slot] = price_factor, fee * price_factor
 
 
@@ -569,19 +605,31 @@ def memory(sessions: Any, i: Any, fact: Any) -> Any:
 
 
 def remember(sessions: Any, i: Any, fact: Any, at_s: Any, query: Any) -> None:
-    sessions.found_s[i, fact], sessions.found_for[i, fact] = at_s, query
+    sessions.lanes[i].facts += sessions.found_for[i, fact] < 0
+    sessions.found_s[i, fact], sessions.found_for[i, fact], sessions.checked_s[i, fact] = at_s, query, at_s
+
+
+def check_fact(sessions: Any, i: Any, fact: Any, at_s: Any) -> None:
+    sessions.checked_s[i, fact] = at_s
 
 
 def forget_fact(sessions: Any, i: Any, fact: Any) -> None:
     sessions.found_for[i, fact] = -1
+    sessions.lanes[i].facts -= 1
 
 
 def lives_s(sessions: Any, i: Any, found_for: Any) -> Any:
-    return sessions.lives_s[i, found_for]
+    if sessions.drawn:
+        return sessions.lives_s[i, found_for]
+    return life_s(sessions.plan[0], sessions.lanes[i].number, np.int64(found_for))
 
 
 def query_of(of: Any) -> Any:
     return np.int64(of.start_epoch)
+
+
+def count_seconds(sessions: Any, i: Any, slot: Any, seconds: Any) -> None:
+    sessions.lasted_s[i, slot] += seconds
 
 
 def count_call(sessions: Any, i: Any, query: Any) -> None:

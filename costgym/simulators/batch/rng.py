@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 
 from costgym.simulators.batch import plain
-from costgym.simulators.draws import LN2_HIGH, LN2_LOW, LOGS, SEVENTH, SQRT_HALF, THIRD
+from costgym.simulators.draws import EIGHTHS, LN2_HIGH, LN2_LOW, LOGS, SEVENTH, SIXTH, SQRT_HALF, THIRD
+from costgym.simulators.draws import decay as decay_in_python
 from costgym.simulators.draws import log as log_in_python
 from costgym.simulators.errors import require
 
@@ -178,6 +179,21 @@ def log(value: float) -> float:
     square = ratio * ratio
     series = (ratio + ratio) * (1.0 + square * (THIRD + square * (0.2 + square * SEVENTH)))
     return power * LN2_HIGH + (_LOGS[near] + (power * LN2_LOW + series))
+
+
+_EIGHTHS = np.array(EIGHTHS)
+
+
+@unless_interpreted(decay_in_python)
+@inlined
+def decay(value: float) -> float:
+    """`draws.decay`, step by step."""
+    if value > 32.0:
+        return 0.0
+    near = np.int64(value * 8.0 + 0.5)
+    rest = near * 0.125 - value
+    series = 1.0 + rest * (1.0 + rest * (0.5 + rest * (SIXTH + rest * (SIXTH / 4.0 + rest * (SIXTH / 20.0)))))
+    return _EIGHTHS[near] * series
 
 
 @numba.extending.intrinsic

@@ -1,6 +1,7 @@
 """Sessions in a batch: rule 14 of `world` around the kernels of a call, as `sessions.episode` plays it for one in Python.
 
 Every episode plays a session of its own, whose catalogue is drawn when it begins, so row i of the tables belongs to episode i.
+Kernels draw sessions of version 1, and what moves between queries when the query has come; others are drawn in Python before.
 Prices hold for a query: the present ones stand in the tables' only epoch, and a call in flight keeps its own in its bill.
 """
 
@@ -19,15 +20,26 @@ from costgym.simulators.batch.tables import EFFECT, SLOT, Tables, kind_rows, rep
 from costgym.simulators.calls import latency_factors
 from costgym.simulators.ledger import Budget, Enforcement
 from costgym.simulators.rules.limits import Rules, make_rules
-from costgym.simulators.sessions.draw import FACTORS, SPREADS, TIMEOUT_S, WINDOW_S, Session, draw_session
+from costgym.simulators.sessions.draw import Session, draw_session
 from costgym.simulators.sessions.episode import session_world
 from costgym.simulators.sessions.informed import limits
+from costgym.simulators.sessions.plan import FACTORS, SPREADS, TIMEOUT_S, WINDOW_S, plan_record
 from costgym.simulators.sessions.rules import SessionRules
 from costgym.simulators.status import Status
 
 CANCELLED = int(Status.CANCELLED)
-LANE = record_type([("value", np.float64), ("query", np.int32), ("called", np.int32)])
-"""An episode's session: the value of the queries that passed, the present query, and the calls made for it."""
+LANE = record_type(
+    [("value", np.float64), ("number", np.int64)] + [(name, np.int32) for name in ("query", "called", "facts", "moves_at")]
+)
+"""An episode's session: the value of the queries that passed, its number, the present query, the calls made for it, the number
+of facts in memory, and the next query at which a tool or a price moves."""
+DRIFT = record_type(
+    [(name, np.float64) for name in ("alive", "half")]
+    + [(name, np.int32) for name in ("regime_at", "price_at", "regimes", "prices")]
+)
+"""How a tool moves: the edges of its states among uniforms, the queries at which its state and its price move next, and how
+often they have moved."""
+HIGHEST_RATE_LIMIT = 10  # calls a window that a drawn tool admits
 _ONE = np.uint64(1)
 
 
@@ -40,7 +52,9 @@ class Sessions(NamedTuple):
     # value, lives_s: (N, Q) likewise
     value: NDArray[np.float64]
     lives_s: NDArray[np.float64]
-    regimes: NDArray[np.uint8]  # (N, Q, M) state of each tool, and 4 times the number of the factor on its price
+    # (N, Q, M) state of each tool, and 4 times the number of the factor on its price; (N, 1, M), of the present query, where
+    # sessions are drawn as they are played, and then `lives_s` is not used
+    regimes: NDArray[np.uint8]
     fees: NDArray[np.float64]  # (N, M) prices without factors
     quota: NDArray[np.int32]  # (N, M) calls that each admits in a session; 0 for any number
     # offers, provider: (N, M); -1 in slots without a tool
@@ -51,8 +65,17 @@ class Sessions(NamedTuple):
     # found_s, found_for: (N, Q) when each fact that is in memory was found, and for which query; -1 where it is not
     found_s: NDArray[np.float64]
     found_for: NDArray[np.int16]
+    checked_s: NDArray[np.float64]  # (N, Q) when each fact in memory was last known to be right
+    lasted_s: NDArray[np.float64]  # (N, M) seconds of each tool's calls that have ended
     lanes: NDArray[np.void]  # (N,) `LANE`
+    drifts: NDArray[np.void]  # (N, M) `DRIFT`
+    adverts: NDArray[
+        np.float64
+    ]  # (N, M, 2) advertised chance of success and seconds, where sessions are drawn as they are played
     factors: NDArray[np.float64]  # (5,) that a change sets on a price
+    plan: NDArray[np.void]  # (1,) the rules as numbers, see `sessions.plan`
+    drawn: bool  # sessions are drawn in Python before they begin
+    shares: bool  # the limits are each session's own
 
 
 class SessionBatch(Batch):
@@ -70,13 +93,14 @@ class SessionBatch(Batch):
             burst_every_s=rules.outage_every_s, burst_lasts_s=rules.outage_lasts_s
         )
         n, q, m, room = count, rules.queries, rules.tools, self._first_room()
+        drawn = rules.world == 0 or rules.scenario is not None
         self.tables = _empty_tables(self.world, rules, n)
         self.sessions = Sessions(
             capability=np.zeros((n, q), np.int8),
             fact=np.zeros((n, q), np.int16),
             value=np.zeros((n, q)),
-            lives_s=np.zeros((n, q)),
-            regimes=np.zeros((n, q, m), np.uint8),
+            lives_s=np.zeros((n, q if drawn else 1)),
+            regimes=np.zeros((n, q if drawn else 1, m), np.uint8),
             fees=np.zeros((n, m)),
             quota=np.zeros((n, m), np.int32),
             offers=np.zeros((n, m), np.int8),
@@ -85,11 +109,22 @@ class SessionBatch(Batch):
             limits=np.tile([self.rules.price_limit, self.rules.seconds_limit], (n, 1)),
             found_s=np.zeros((n, q)),
             found_for=np.zeros((n, q), np.int16),
+            checked_s=np.zeros((n, q)),
+            lasted_s=np.zeros((n, m)),
             lanes=np.zeros(n, LANE),
+            drifts=np.zeros((n, m), DRIFT),
+            adverts=np.zeros((n, m, 2)),
             factors=np.array(FACTORS),
+            plan=plan_record(rules.document),
+            drawn=drawn,
+            shares=budget is None,
         )
+        # the room for windows that the highest rate limits would take
+        windows = 1 if drawn else HIGHEST_RATE_LIMIT * m
         self.records = LARGE
-        self.state = self._fresh_state(m, room, room + m, 1, rules.providers)
+        self.state = self._fresh_state(m, room, room + m, windows, rules.providers)
+        if not drawn:
+            self.tables.slot_count[:] = m + rules.providers
 
     def put(self, i: int, number: int) -> Session:
         """Give episode i the session of a number, which it plays when it begins next."""
@@ -121,7 +156,8 @@ class SessionBatch(Batch):
     def nbytes(self) -> int:
         """Bytes of the episodes and of the sessions that they play."""
         shared = (self.tables.factors, self.tables.shapes, self.sessions.factors)
-        return sum(part.nbytes for part in (*self.state, *self.sessions, *self.tables)) - sum(part.nbytes for part in shared)
+        arrays = (part for part in (*self.state, *self.sessions, *self.tables) if isinstance(part, np.ndarray))
+        return sum(array.nbytes for array in arrays) - sum(part.nbytes for part in shared)
 
 
 def _empty_tables(of: Any, rules: SessionRules, count: int) -> Tables:
@@ -146,6 +182,7 @@ def _empty_tables(of: Any, rules: SessionRules, count: int) -> Tables:
         version=np.zeros((count, 1, kinds), np.int32),
         serves=np.zeros((count, tools), np.uint64),
         required=np.zeros(count, np.uint64),
+        given=np.zeros(1, np.uint64),
         effects=np.zeros((1, 1), EFFECT),
         state=np.zeros(1, np.uint64),
         told=np.zeros(1, np.uint64),
@@ -172,10 +209,46 @@ def limited(rules: Any, sessions: Any, i: int) -> Any:
 
 
 @internal
-def begin(tables: Any, rules: Any, state: Any, sessions: Any, i: int, seed: Any) -> None:
-    """Start the session that was put into row i on a fresh clock."""
-    world.begin(tables, rules, state, i, i, seed)
+def draw(tables: Any, sessions: Any, i: int, number: Any) -> None:
+    """Draw the session of a number into row i, as `sessions.draw` does in Python."""
+    plan, lane, total, room = sessions.plan[0], sessions.lanes[i], 0.0, 0
+    tables.number[i] = lane.number = number
+    kinds, count = np.int64(plan.kinds), tables.slots.shape[1]
+    for query in range(sessions.fact.shape[1]):
+        kind, value, first = world.draw_query(plan, kinds, number, query)
+        sessions.fact[i, query], sessions.capability[i, query], sessions.value[i, query] = query, kind, value
+        if first < query:
+            sessions.fact[i, query], sessions.capability[i, query] = sessions.fact[i, first], sessions.capability[i, first]
+        total += value
+    sessions.total[i] = total
+    for slot in range(count):
+        spec, drift, kind = tables.slots[i, slot], sessions.drifts[i, slot], slot % kinds
+        reliable, provider, success, latency_s = world.draw_tool(plan, number, slot, spec)
+        spec.need, spec.outage, spec.outage_slot, spec.window_at = kind, provider, count + provider, room
+        room += spec.rate_limit
+        tables.serves[i, slot] = _ONE << np.uint64(kind)
+        sessions.offers[i, slot], sessions.provider[i, slot] = kind, provider
+        sessions.fees[i, slot], sessions.quota[i, slot] = spec.fee, spec.quota
+        sessions.adverts[i, slot, 0], sessions.adverts[i, slot, 1] = success, latency_s
+        drift.alive, drift.half, drift.regimes, drift.prices = plan.alive[reliable], plan.half[reliable], 0, 0
+        regime, lasts = world.first_regime(plan, number, slot, 0, drift.alive, drift.half)
+        drift.regime_at = lasts
+        factor, lasts = world.first_price(plan, number, slot, 0)
+        drift.price_at = lasts
+        sessions.regimes[i, 0, slot] = regime + 4 * factor
+    if sessions.shares:
+        price, seconds = world.session_limits(plan, kinds, tables.slots[i], sessions.offers[i], sessions.regimes[i, 0], count)
+        sessions.limits[i, 0], sessions.limits[i, 1] = price, seconds
+
+
+@internal
+def begin(tables: Any, rules: Any, state: Any, sessions: Any, i: int, number: Any, seed: Any) -> None:
+    """Start on a fresh clock the session that was put into row i, or else the one of a number."""
     clear_row(sessions.lanes, i)
+    clear_row(sessions.lasted_s, i)
+    if not sessions.drawn:
+        draw(tables, sessions, i, number)
+    world.begin(tables, rules, state, i, i, seed)
     for query in range(sessions.found_for.shape[1]):
         sessions.found_for[i, query] = -1
     for slot in range(state.slots.shape[1]):

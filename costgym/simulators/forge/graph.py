@@ -197,6 +197,7 @@ def _capability(operation: Operation, graph: Graph) -> CapabilityDraft | str:
     own, listed = _subject(operation, graph.words, verb)
     if not own:
         return "no noun in its name"
+    listed = listed and not operation.path.rstrip("/").endswith("}")  # one thing, whatever lists it holds
     typed = _arguments(operation, own, kind, graph, session, listed)
     if isinstance(typed, str):
         return typed
@@ -458,7 +459,7 @@ def _subject(operation: Operation, known: Vocabulary, verb: str = "") -> tuple[l
             words = words[1:]
         while len(words) > 1 and (words[-1] in _ENDS_READING or words[-1] == verb):
             words = words[:-1]
-        if verb and len(words) > 1 and KINDS.get(words[0]):
+        if len(words) > 1 and KINDS.get(words[0]) and (verb or words[0] not in _BOTH):
             words = words[1:]
         if words == ["me"]:
             words = ["profile"]

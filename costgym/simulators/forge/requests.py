@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from costgym.simulators.forge.source import ForgedArgument, ForgedCapability, ForgedSource
 
 MOST_NEEDS, MOST_REQUESTS = 6, 3
+_HOLDS_THINGS = {"watchlist", "wishlist", "cart", "basket", "playlist", "queue", "library", "list"}
 MOST_OF = 2  # times that a sentence says "of"
 _AGAIN = re.compile(r"\b(\w+) of (?:the )?\1\b")
 DEEPEST = 2  # things that lead to one another in one request
@@ -284,6 +285,9 @@ class RequestWriter(ForgedTaskWriter):
         """A change as a request."""
         verb = _SAID.get(capability.verb, capability.verb)
         if capability.role == CREATE:
+            what = about.removeprefix(" for ").removeprefix(" with ")
+            if verb == "add" and capability.noun.split(" ")[-1] in _HOLDS_THINGS and what != about:
+                return f"Add {what} to my {capability.noun}."
             return f"{verb.capitalize()} {article(capability.noun)} {capability.noun}{about}."
         if capability.role == CHANGE and verb != "move":
             changes = [
@@ -303,9 +307,7 @@ class RequestWriter(ForgedTaskWriter):
             return "names a fact that it asks for"
         if any(a != b and asked[a] in asked[b] for a in range(len(asked)) for b in range(len(asked))):
             return "asks for two facts that cannot be told apart"
-        if problem := queries.problem_of(
-            query, [str(value) for need in draft.needs for _, value in stated_values(need.arguments)]
-        ):
+        if problem := problem_of_words(query, draft.needs):
             return problem
         if any(sentence.count(" of ") > MOST_OF or _AGAIN.search(sentence) for sentence in draft.sentences):
             return "names too many things in one sentence"
@@ -353,6 +355,13 @@ def stated_values(arguments: Any, name: str = "") -> Iterator[tuple[str, Any]]:
             yield from stated_values(value, name)
     elif arguments is not None:
         yield name, arguments
+
+
+def problem_of_words(query: str, needs: Sequence[Need]) -> str | None:
+    """Say in words which rule of queries one breaks, whatever values it states; None if it keeps all of them."""
+    values = [str(value) for need in needs for _, value in stated_values(need.arguments)]
+    side_by_side = [pair for a in values for b in values if (pair := f"{a} {b}") in query]  # a sum and its currency
+    return queries.problem_of(query, [*side_by_side, *values])
 
 
 def problem_of_task(task: Task) -> str | None:

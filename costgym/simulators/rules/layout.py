@@ -7,6 +7,7 @@ function means is said here once: an index of a call in flight is the `Call` its
 # mypy: disable-error-code="no-any-return"
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 from costgym.simulators import draws
@@ -503,9 +504,33 @@ def close_query(sessions: Any, i: Any, passed: Any) -> None:
     sessions.close_query(passed)
 
 
-def regime(sessions: Any, i: Any, query: Any, slot: Any) -> Any:
+def state_in(sessions: Any, i: Any, query: Any, slot: Any) -> Any:
     """A tool's hidden state in a query: 0 alive, 1 degraded, 2 dead."""
     return sessions.states[query][slot]
+
+
+def rests(sessions: Any, i: Any, query: Any) -> Any:
+    """Whether nothing has moved since the query before; False where that is not known."""
+    return False
+
+
+def drift(sessions: Any, i: Any, query: Any, slot: Any) -> None:
+    """Draw what of a tool moves before a query. Here the whole session is drawn before it begins."""
+
+
+def session_uniforms(plan: Any, number: Any, index: Any) -> Any:
+    """Four uniforms that a session of version 1 is drawn by."""
+    first = index % _BLOCK * draws.PURPOSES
+    return _block(int(plan.key), number, index // _BLOCK)[first : first + draws.PURPOSES]
+
+
+_BLOCK = 64  # rows of uniforms that are drawn at once, since a jump of the generator costs as much
+_source = draws.DrawSource()
+
+
+@lru_cache(maxsize=256)
+def _block(key: int, number: int, block: int) -> list[float]:
+    return _source.flat(key, number, 1, block * _BLOCK, _BLOCK).tolist()
 
 
 def set_session_price(tables: Any, sessions: Any, i: Any, query: Any, slot: Any) -> None:
@@ -534,6 +559,11 @@ def remember(sessions: Any, i: Any, fact: Any, at_s: Any, query: Any) -> None:
     sessions.checked_s[fact] = at_s
 
 
+def check_fact(sessions: Any, i: Any, fact: Any, at_s: Any) -> None:
+    """Note when a fact in memory was known to be right."""
+    sessions.checked_s[fact] = at_s
+
+
 def forget_fact(sessions: Any, i: Any, fact: Any) -> None:
     """Take a fact out of memory."""
     del sessions.memory[fact]
@@ -547,6 +577,11 @@ def lives_s(sessions: Any, i: Any, found_for: Any) -> Any:
 def query_of(of: Any) -> Any:
     """The query that a call was made for."""
     return of.version
+
+
+def count_seconds(sessions: Any, i: Any, slot: Any, seconds: Any) -> None:
+    """Count the seconds of a tool's call that ends."""
+    sessions.lasted_s[slot] += seconds
 
 
 def count_call(sessions: Any, i: Any, query: Any) -> None:

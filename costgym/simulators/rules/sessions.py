@@ -11,8 +11,11 @@ def begin_query(tables: Any, state: Any, sessions: Any, i: Any) -> None:
     """Let the tools and prices of the present query hold. They move by their own draws, whatever was called before."""
     query = layout.query(sessions, i)
     layout.open_query(layout.episode(state, i), query)
+    if layout.rests(sessions, i, query):
+        return
     for slot in layout.tools(state):
-        layout.tool(state, i, slot).chain = ALIVE + layout.regime(sessions, i, query, slot)
+        layout.drift(sessions, i, query, slot)
+        layout.tool(state, i, slot).chain = ALIVE + layout.state_in(sessions, i, query, slot)
         layout.set_session_price(tables, sessions, i, query, slot)
 
 
@@ -30,7 +33,9 @@ def recall(tables: Any, rules: Any, state: Any, sessions: Any, i: Any) -> Any:
     fact = layout.fact_of(sessions, i, layout.query(sessions, i))
     found_s, found_for = layout.memory(sessions, i, fact)
     alive = layout.now(layout.episode(state, i)) - found_s <= layout.lives_s(sessions, i, found_for)
-    if not alive:
+    if alive:
+        layout.check_fact(sessions, i, fact, layout.now(layout.episode(state, i)))
+    else:
         layout.forget_fact(sessions, i, fact)
     end_query(tables, rules, state, sessions, i, alive)
     return alive
@@ -40,7 +45,9 @@ def complete_in_session(tables: Any, rules: Any, state: Any, sessions: Any, i: A
     """End a call. What it brings is remembered, and passes the present query if that asks for it."""
     e, call = layout.episode(state, i), layout.call(state, i, index)
     need, query = layout.integer(call.need), layout.query_of(call)  # the record may go with the call
+    slot, (started_s, _) = layout.slot(state, i, index), layout.started_and_ready(rules, state, i, index)
     layout.count_call(sessions, i, query)
+    layout.count_seconds(sessions, i, slot, layout.now(e) - started_s)
     complete(tables, rules, state, i, index)
     if not e.over and need >= 0 and need == layout.capability(sessions, i, query):
         fact = layout.fact_of(sessions, i, query)

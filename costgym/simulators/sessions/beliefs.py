@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from costgym.simulators.belief import advert_likelihood, reliabilities
 from costgym.simulators.calls import CONNECTION_REFUSED_S, latency_factors
 from costgym.simulators.failures import FailureModel, state_chances
-from costgym.simulators.sessions.draw import SPREADS, TIMEOUT_S
+from costgym.simulators.sessions.plan import SPREADS, TIMEOUT_S, kind_shares
 from costgym.simulators.sessions.rules import SessionRules
 from costgym.simulators.status import Status
 
@@ -99,12 +99,6 @@ class ToolBeliefs:
         states = (lucks[:, None] * edges[:, -1:] >= edges).sum(axis=1)
         found: Floats = self._works[np.minimum(states, 2)]
         return found
-
-
-def kind_shares(model: FailureModel) -> tuple[float, float]:
-    """Shares of the failures that time out and that are refused connections."""
-    total = sum(model.kinds.values())
-    return model.kinds.get("timeout", 0.0) / total, model.kinds.get("connection_error", 0.0) / total
 
 
 def call_seconds(model: FailureModel, works: Floats, lasts_s: Floats) -> Floats:

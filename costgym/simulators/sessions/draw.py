@@ -1,9 +1,10 @@
 """Draw a session: its catalogue, its queries, and how its tools drift, from its rules and number alone."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from itertools import zip_longest
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,15 +14,14 @@ from costgym.simulators.belief import reliabilities
 from costgym.simulators.calls import NORMAL_QUANTILES, QUANTILES, latency_factors
 from costgym.simulators.errors import ConfigError
 from costgym.simulators.failures import state_chances
+from costgym.simulators.rules import session_draws as book
 from costgym.simulators.scenario import Scenario, worlds_of
+from costgym.simulators.sessions.plan import FACTORS, SPREADS, TIMEOUT_S, WINDOW_S, plan_of
 from costgym.simulators.sessions.rules import VALUES, SessionRules, rules_of
 from costgym.simulators.tools import Tool, ToolProfile
 
 Floats = NDArray[np.float64]
 ALIVE, DEGRADED, DEAD = range(3)
-SPREADS = (0.3, 0.5, 0.7, 0.9)  # of a call's duration around its tool's median; the widest has a tail that the time-out cuts
-FACTORS = (0.5, 0.75, 1.0, 1.5, 2.0)  # that a change sets on a tool's price
-TIMEOUT_S, WINDOW_S = 30.0, 60.0
 _MEDIUM = 1  # size level of a world's tools at which sessions take their durations
 HIGHEST_FEE = 10.0  # of a world's tool, in the currency of the queries' values
 _NEEDED = {"pricing": "flat", "bill_failures": True, "tokens": None, "events": ()}
@@ -90,12 +90,13 @@ def _drawn(document: str, number: int) -> Session:
     else:
         world_tools, offers = offered(rules, number)
         tools, kinds = len(offers), int(offers.max()) + 1
+    if rules.world == 1:
+        return _drawn_by_counter(rules, number, world_tools, offers)
     uniform = rules.generator(number, "session").random
     capability, fact, value = draw_queries(rules, kinds, uniform((4, queries)))
     life = uniform(queries)
     if world_tools:
-        names = list(dict.fromkeys(tool.provider for tool in world_tools))
-        provider = np.array([names.index(tool.provider) % rules.providers for tool in world_tools])
+        provider = _providers_of(world_tools, rules)
         profiles = _profiles_of(world_tools)
     else:
         provider = (uniform(tools) * rules.providers).astype(np.int64)
@@ -106,6 +107,61 @@ def _drawn(document: str, number: int) -> Session:
     lives = -rules.ttl_s * np.log1p(-life)
     drawn = capability, fact, value, profiles, offers, provider, states, factors, lives
     return Session(rules, number, *drawn, world_tools)
+
+
+def _drawn_by_counter(rules: SessionRules, number: int, world_tools: tuple[Tool, ...], offers: NDArray[np.int64]) -> Session:
+    """Draw a session of version 1; see `rules.session_draws`."""
+    plan, queries, tools, kinds = plan_of(rules.document), rules.queries, len(offers), int(offers.max()) + 1
+    if world_tools:
+        provider, profiles = _providers_of(world_tools, rules), _profiles_of(world_tools)
+        states = np.array([state_chances(share, rules.failures.slip) for share in profiles.reliability.tolist()])
+        edges = np.column_stack([states[:, 0], states.sum(axis=1)])
+    else:
+        provider, reliability, profiles = _counted_profiles(rules, number, tools)
+        edges = np.column_stack([plan.alive[reliability], plan.half[reliability]])
+    capability, fact, value = np.zeros(queries, np.int64), np.arange(queries), np.zeros(queries)
+    for query in range(queries):
+        capability[query], value[query], first = book.query(plan, kinds, number, query)
+        if first < query:
+            fact[query], capability[query] = fact[first], capability[first]
+    regime, price = np.zeros((2, queries, tools), np.int64)
+    for slot in range(tools):
+        alive, half = edges[slot].tolist()
+        _follow(regime[:, slot], partial(_regime_after, plan, number, slot, alive, half))
+        _follow(price[:, slot], partial(book.price, plan, number, slot))
+    lives = np.array([book.life_s(plan, number, query) for query in range(queries)])
+    drawn = capability, fact, value, profiles, offers, provider, regime, np.asarray(FACTORS)[price], lives
+    return Session(rules, number, *drawn, world_tools)
+
+
+def _regime_after(plan: Any, number: int, slot: int, alive: float, half: float, move: int) -> tuple[int, int]:
+    after: tuple[int, int] = book.regime(plan, number, slot, move, alive, half)
+    return after
+
+
+def _follow(column: NDArray[np.int64], after: Callable[[int], tuple[int, int]]) -> None:
+    """Fill a (Q,) column by what holds `after` so many moves, and for how many queries."""
+    begin = move = 0
+    while begin < len(column):
+        column[begin:], lasts = after(move)
+        begin, move = begin + lasts, move + 1
+
+
+def _counted_profiles(rules: SessionRules, number: int, tools: int) -> tuple[NDArray[np.int64], NDArray[np.int64], Profiles]:
+    """(I,) providers, (I,) indices of the reliabilities, and the profiles of drawn tools of version 1."""
+    plan, specs = plan_of(rules.document), [SimpleNamespace() for _ in range(tools)]
+    drawn = [book.tool(plan, number, slot, spec) for slot, spec in enumerate(specs)]
+    reliability, provider, success, latency_s = (np.array(column) for column in zip(*drawn, strict=True))
+    names = ("fee", "latency_s", "cold_start_s", "keep_alive_s", "rate_limit", "quota")
+    columns = {name: np.array([getattr(spec, name) for spec in specs]) for name in names}
+    spreads = np.asarray(SPREADS)[[spec.spread for spec in specs]]
+    adverts = {"advertised_success": success, "advertised_latency_s": latency_s}
+    return provider, reliability, Profiles(**columns, **adverts, latency_spread=spreads, reliability=plan.points[reliability])
+
+
+def _providers_of(tools: tuple[Tool, ...], rules: SessionRules) -> NDArray[np.int64]:
+    names = list(dict.fromkeys(tool.provider for tool in tools))
+    return np.array([names.index(tool.provider) % rules.providers for tool in tools])
 
 
 def draw_queries(

@@ -94,7 +94,8 @@ class SessionEpisode(Episode):
     """
 
     __slots__ = (
-        "_outages", "began", "called", "checked_s", "memory", "passed", "price_factors", "query", "session", "states", "value",
+        "_outages", "began", "called", "checked_s", "lasted_s", "memory", "passed", "price_factors", "query", "session",
+        "states", "value",
     )  # fmt: skip
 
     world: SessionWorld
@@ -112,6 +113,7 @@ class SessionEpisode(Episode):
         self._outages = [BurstTimes(outages, draws, size + provider) for provider in range(rules.providers)]
         self.memory: dict[int, tuple[float, int]] = {}  # facts that were found: when, simulated seconds, and for which query
         self.checked_s: dict[int, float] = {}  # when each of them was last known to be right
+        self.lasted_s = [0.0] * size  # for each tool the seconds of its calls that have ended
         self.passed: list[bool] = []  # for each query that is over
         self.began: list[int] = []  # for each query so far the number of calls that were made before it
         self.value = 0.0  # of the queries that passed
@@ -154,11 +156,7 @@ class SessionEpisode(Episode):
         """Answer the present query from memory, and go on; return whether the fact was alive. One that was not is forgotten."""
         self._alive()
         self.log.append(("recall",))
-        fact, now = int(self.session.fact[self.query]), self.now_s
-        alive = bool(book.recall(self, self.rules, self, self, 0))
-        if alive:
-            self.checked_s[fact] = now
-        return alive
+        return bool(book.recall(self, self.rules, self, self, 0))
 
     def skip(self) -> None:
         """Leave the present query, and go to the next one."""

@@ -6,6 +6,7 @@ follow the default limits, and the bound that no policy passes.
 
 from collections.abc import Callable
 from functools import lru_cache, partial
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +14,9 @@ from numpy.typing import NDArray
 
 from costgym.simulators.calls import CONNECTION_REFUSED_S
 from costgym.simulators.failures import cumulative_kinds
-from costgym.simulators.sessions.draw import TIMEOUT_S, Session, call_times
+from costgym.simulators.rules import session_draws
+from costgym.simulators.sessions.draw import Session, call_times
+from costgym.simulators.sessions.plan import SPREADS, TIMEOUT_S, plan_of
 from costgym.simulators.sessions.rules import rules_of
 from costgym.simulators.status import Status
 
@@ -74,7 +77,14 @@ def spending(session: Session) -> tuple[float, float]:
 
 
 def limits(session: Session) -> tuple[float, float]:
-    """The default limits on price and seconds: the rules' share of `spending`, at least a call of every kind."""
+    """The default limits on price and seconds: the rules' share of `spending`, at least a call of every kind; of version 1, see
+    `session_draws.limits`."""
+    if session.rules.world == 1:
+        columns = session.profiles.fee, session.profiles.latency_s, np.searchsorted(SPREADS, session.profiles.latency_spread)
+        specs = [SimpleNamespace(fee=fee, latency_s=at, spread=spread) for fee, at, spread in zip(*columns, strict=True)]
+        plan, states = plan_of(session.rules.document), session.states[0].tolist()
+        found: tuple[float, float] = session_draws.limits(plan, session.kinds, specs, session.offers, states, len(specs))
+        return found
     price, seconds = spending(session)
     share = session.rules.budget_share
     return round(max(share * price, 10.0), 2), round(max(share * seconds, TIMEOUT_S), 1)

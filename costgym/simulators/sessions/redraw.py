@@ -15,7 +15,8 @@ from costgym.simulators.rules import layout
 from costgym.simulators.rules.calls import runs_for
 from costgym.simulators.rules.failures import ALIVE, pick, start_next, way_to_fail
 from costgym.simulators.sessions.beliefs import RATIOS, ToolBeliefs
-from costgym.simulators.sessions.draw import SPREADS, Floats, Profiles, draw_profiles, draw_queries, prices, regimes
+from costgym.simulators.sessions.draw import Floats, Profiles, draw_profiles, draw_queries, prices, regimes
+from costgym.simulators.sessions.plan import SPREADS
 from costgym.simulators.sessions.rules import rules_of
 from costgym.simulators.status import Status
 

@@ -43,7 +43,8 @@ class SessionRules(StrictModel):
         success_share: Share of the value from which a session counts as a success.
         failures: Rates of reliabilities, adverts and ways to fail.
         scenario: The world whose tools are on offer, or a folder of worlds, of which every session plays one; None draws tools.
-        world: The version of the world, see `bounds.WORLDS`.
+        world: The version of the world, see `bounds.WORLDS`. By 0, sessions are drawn from a table, by 1 by counter, see
+            `rules.session_draws`.
         world_seed: Draws the sessions that numbers stand for. 0: those of the benchmark, which everybody can draw.
     """
 

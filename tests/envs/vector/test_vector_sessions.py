@@ -14,9 +14,10 @@ from costgym.simulators.errors import CostGymError
 
 pytest.importorskip("numba", reason="needs the extra `train`")
 
-from costgym.envs.native import SessionVectorEnv
+from costgym.envs.native import SessionVectorEnv, SessionVectorEnvV1
+from costgym.envs.sessions.levels import MarketplaceSessionEnvV1
 from tests.envs.vector.test_single import assert_same
-from tests.helpers.lockstep import CompiledSessions, run_views, session_actions
+from tests.helpers.lockstep import CompiledOnes, CompiledSessions, run_views, session_actions
 
 pytestmark = pytest.mark.native
 
@@ -32,12 +33,26 @@ FORMS: tuple[dict[str, Any], ...] = (
 ENFORCEMENTS = ("refuse", "terminate", "record")
 
 
-@pytest.mark.parametrize("native", [SessionVectorEnv, CompiledSessions])
+class CompiledLevels(CompiledOnes):
+    """Gymnasium's loop over single compiled sessions of version 1."""
+
+    env_type = MarketplaceSessionEnvV1
+
+
+SCALAR = {
+    SessionVectorEnv: MarketplaceSessionEnv,
+    CompiledSessions: MarketplaceSessionEnv,
+    SessionVectorEnvV1: MarketplaceSessionEnvV1,
+    CompiledLevels: MarketplaceSessionEnvV1,
+}
+
+
+@pytest.mark.parametrize("native", SCALAR)
 def test_every_byte_is_that_of_the_event_driven_world(native: Any) -> None:
     for number, (form, enforcement) in enumerate(product(FORMS, ENFORCEMENTS)):
         mode, threads = list(AutoresetMode)[number % 3], 1 + number % 2
         run_views(
-            4, 80, number, mode, None, MarketplaceSessionEnv, native, session_actions, threads, enforcement=enforcement, **form
+            4, 80, number, mode, None, SCALAR[native], native, session_actions, threads, enforcement=enforcement, **form
         )  # fmt: skip
 
 

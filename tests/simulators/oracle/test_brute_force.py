@@ -7,12 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.hostile.optimum import CHANCE, ERRORS, sessions, worlds
-from tests.helpers.tiny_worlds import tiny, wrong_with
+from tests.helpers.tiny_worlds import tiny, tiny_forged, wrong_with
 
 
 @given(number=st.integers(0, 2**32))
 def test_no_play_beats_the_optimum(number: int) -> None:
     assert wrong_with(tiny(Random(number)), number)[0] == ""
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_no_play_beats_the_optimum_of_a_forged_world_that_writes(number: int) -> None:
+    document, task = tiny_forged(Random(number))
+    assert wrong_with(document, number, task)[0] == ""
 
 
 def test_no_policy_beats_the_bound_of_a_session_of_three_queries() -> None:

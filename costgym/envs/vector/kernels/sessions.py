@@ -7,7 +7,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from costgym.envs.session_features import PAUSE_S, PRICE_UNIT, RECENT, STATIC
+from costgym.envs.session_features import (
+    CLOCK_S,
+    HALF_S,
+    LONGEST_CALL_S,
+    MOST_CALLS,
+    MOST_CREDITS,
+    MOST_QUERIES,
+    MOST_SECONDS,
+    PAUSE_S,
+    PRICE_UNIT,
+    RECENT,
+    STATIC,
+)  # fmt: skip
 from costgym.envs.vector.info import NOTHING_SPENT, report, spent
 from costgym.envs.vector.kernels.marketplace import Starts
 from costgym.simulators import draws
@@ -15,23 +27,28 @@ from costgym.simulators.batch import kernels as world
 from costgym.simulators.batch import sessions as play
 from costgym.simulators.batch.arguments import bound_arguments
 from costgym.simulators.batch.memory import clear_row, copy_row, record_type
-from costgym.simulators.batch.rng import compiled, inlined, internal, log, next_draw, prange, threaded
+from costgym.simulators.batch.rng import compiled, decay, inlined, internal, log, next_draw, prange, threaded
 from costgym.simulators.batch.sessions import Sessions
 from costgym.simulators.sessions.rules import VALUES
-from costgym.simulators.status import LOOKS_OK, Status
+from costgym.simulators.status import LIMITS, LOOKS_OK, Status
 
 __all__ = ["SEEN", "Out", "Starts", "View", "play_one", "reset_where", "step_part", "step_parts"]
 
 SEEN = record_type(
-    [(name, np.float64) for name in ("recent", "called_s")] + [(name, np.int32) for name in ("ended", "right", "failures")]
+    [(name, np.float64) for name in ("recent", "called_s")]
+    + [(name, np.int32) for name in ("ended", "right", "failures", "timeouts", "refusals")]
 )
 """An agent's counts for a tool: the weighted share of calls that worked, the time at which the last one ended, the number that
-ended and that worked, and the number that failed since."""
+ended and that worked, the number that failed since, and those that timed out and that were refused connections."""
 _PRICE, _QUOTA, _SERVES = STATIC.index("price"), STATIC.index("quota_left"), STATIC.index("serves")
 _KINDS = len(STATIC)
 _HIGH, _OK, _OUTAGE = float(VALUES[1]), int(Status.OK), int(Status.OUTAGE)
 _LOOKS_OK = np.int64(sum(1 << int(status) for status in LOOKS_OK if status is not Status.EMPTY))
-_CLOCK = draws.log(1.0 + 10_000.0)
+_CLOCK, _CALL, _CREDITS, _TIME, _CALLS, _LEFT = (
+    draws.log(1.0 + most) for most in (CLOCK_S, LONGEST_CALL_S, MOST_CREDITS, MOST_SECONDS, MOST_CALLS, MOST_QUERIES)
+)
+_TIMEOUT, _NOT_CONNECTED = int(Status.TIMEOUT), int(Status.CONNECTION_ERROR)
+_LIMITED = np.int64(sum(1 << int(status) for status in LIMITS))
 _WHOLE, _NONE = np.float32(1.0), np.float32(0.0)
 
 
@@ -43,6 +60,14 @@ class View(NamedTuple):
     seen: NDArray[np.void]  # (N, M) `SEEN`
     outage_s: NDArray[np.float64]  # (N, P) when each provider was last seen down; -1 if never
     showing: NDArray[np.int32]  # (N,) the tool whose call ended or was refused last; -1 for none
+    lasted_s: NDArray[np.float64]  # (N,) seconds that the last action took
+    # version: of the observation; last: the place of `last_ok` among the columns of `tools`
+    version: int
+    last: int
+    shared: bool  # `tools` is the array that a step returns
+    # first, choices: the number of the first session of the split, and how many it has
+    first: int
+    choices: int
     # counted, useful, concurrent: `memory` is ``counts``, `mask` is ``useful``, calls run side by side
     counted: bool
     useful: bool
@@ -90,7 +115,7 @@ def reset_where(bound: Any, out: Any, starts: Any, where: Any, show_all: bool) -
         limited, before = play.limited(rules, view.sessions, i), spent(state.episodes[i])
         if where[i]:
             _begin(tables, limited, state, view, streams, starts, i)
-            before = NOTHING_SPENT
+            limited, before = play.limited(rules, view.sessions, i), NOTHING_SPENT
         if where[i] or show_all:
             _show(tables, limited, state, view, out, i, before)
     return 0  # an episode begins with room
@@ -130,9 +155,10 @@ def _step(tables: Any, rules: Any, state: Any, view: Any, out: Any, streams: Any
     before, value = spent(e), lane.value
     if begins:
         _begin(tables, limited, state, view, streams, starts, i)
-        before = NOTHING_SPENT
+        limited, before = play.limited(rules, view.sessions, i), NOTHING_SPENT
     else:
         _act(tables, limited, state, view, i, np.int64(actions[i]))
+        view.lasted_s[i] = e.now - before[1]
     cost = _show(tables, limited, state, view, out, i, before)
     reward = lane.value - value
     if view.subtracts:
@@ -146,9 +172,14 @@ def _step(tables: Any, rules: Any, state: Any, view: Any, out: Any, streams: Any
 
 @internal
 def _begin(tables: Any, rules: Any, state: Any, view: Any, streams: Any, starts: Any, i: int) -> None:
-    """Begin the session in row i of the tables, which was put there before."""
-    draw = starts.seeds[i] if starts.drawn else next_draw(streams, i)
-    play.begin(tables, rules, state, view.sessions, i, starts.seeds[i] if starts.seeded[i] else draw)
+    """Begin the session that was put into row i, or else the one of the start's number, or one that is drawn."""
+    draw, number = starts.seeds[i] if starts.drawn else next_draw(streams, i), np.int64(starts.tasks[i])
+    if number < 0:
+        number = view.first + np.int64(draw % np.uint64(view.choices))
+    play.begin(tables, rules, state, view.sessions, i, number, starts.seeds[i] if starts.seeded[i] else draw)
+    if not view.sessions.drawn:
+        _open(tables, view, i)
+    view.lasted_s[i] = 0.0
     clear_row(view.seen, i)
     for slot in range(view.seen.shape[1]):
         view.seen[i, slot].recent, view.seen[i, slot].called_s = 0.5, -1.0
@@ -156,6 +187,23 @@ def _begin(tables: Any, rules: Any, state: Any, view: Any, streams: Any, starts:
         view.outage_s[i, provider] = -1.0
     view.showing[i] = -1
     _show_query(tables, view, i)
+
+
+@inlined
+def _open(tables: Any, view: Any, i: int) -> None:
+    """Write the columns of `tools` that hold before the first call, as `session_features.opening` does."""
+    clear_row(view.tools, i)
+    tools, sessions, last = view.tools, view.sessions, view.last
+    for slot in range(tools.shape[1]):
+        latency = min(1.0, log(1.0 + sessions.adverts[i, slot, 1]) / _CALL)
+        tools[i, slot, 1], tools[i, slot, 2] = latency, sessions.adverts[i, slot, 0]
+        tools[i, slot, 3] = (sessions.provider[i, slot] + 1.0) / view.outage_s.shape[1]
+        tools[i, slot, 4], tools[i, slot, _QUOTA] = tables.slots[i, slot].rate_limit / 10.0, _WHOLE
+        tools[i, slot, _KINDS + sessions.offers[i, slot]] = _WHOLE
+        if view.counted:
+            tools[i, slot, last - 5] = tools[i, slot, last - 4] = 0.5
+            tools[i, slot, last - 2] = tools[i, slot, last - 1] = _WHOLE
+            tools[i, slot, last + 2] = latency
 
 
 @inlined
@@ -197,18 +245,15 @@ def _act(tables: Any, rules: Any, state: Any, view: Any, i: int, action: Any) ->
         e.status = world.FORBIDDEN
     if sessions.lanes[i].query != query:
         _show_query(tables, view, i)
+        if view.version and view.counted:
+            for slot in range(width):
+                view.tools[i, slot, view.last + 5] = _NONE
 
 
 @inlined
 def _soon(state: Any, i: int) -> bool:
     """Return whether a call ends within a pause."""
     return world.end_at(state, i) <= state.episodes[i].now + PAUSE_S
-
-
-@inlined
-def _last(view: Any) -> int:
-    """The place of `last_ok` among the columns of `tools`."""
-    return view.tools.shape[2] - (5 if view.concurrent else 2)
 
 
 @inlined
@@ -239,13 +284,15 @@ def _take(state: Any, view: Any, i: int, slot: Any, status: Any, ran: bool) -> N
     """Take in how a call ended or was refused."""
     e, tools, seen = state.episodes[i], view.tools, view.seen[i, slot]
     e.status = status
-    last = _last(view)
+    last = view.last
     if not view.counted and view.showing[i] >= 0:
         tools[i, view.showing[i], last] = tools[i, view.showing[i], last + 1] = _NONE
     view.showing[i] = slot
     looks_ok = ((_LOOKS_OK >> status) & 1) == 1
     tools[i, slot, last], tools[i, slot, last + 1] = (_WHOLE, _NONE) if looks_ok else (_NONE, _WHOLE)
     if not ran:
+        if view.version and view.counted and ((_LIMITED >> status) & 1) == 1:
+            tools[i, slot, last + 5] = _WHOLE
         return
     _show_quota(state, view, i, slot)
     if not view.counted:
@@ -261,6 +308,13 @@ def _take(state: Any, view: Any, i: int, slot: Any, status: Any, ran: bool) -> N
     tools[i, slot, first + 1] = (seen.right + 1.0) / (count + 2.0)
     tools[i, slot, first + 2] = seen.recent
     tools[i, slot, first + 3] = min(1.0, seen.failures / 5.0)
+    if view.version:
+        seen.timeouts += status == _TIMEOUT
+        seen.refusals += status == _NOT_CONNECTED
+        failed = max(1, np.int64(seen.ended) - np.int64(seen.right))
+        mean_s = (view.sessions.adverts[i, slot, 1] + view.sessions.lasted_s[i, slot]) / (count + 1.0)
+        tools[i, slot, last + 2] = min(1.0, log(1.0 + mean_s) / _CALL)
+        tools[i, slot, last + 3], tools[i, slot, last + 4] = seen.timeouts / failed, seen.refusals / failed
     seen.called_s = e.now
     if status == _OUTAGE:
         view.outage_s[i, view.sessions.provider[i, slot]] = e.now
@@ -283,20 +337,60 @@ def _ago(seconds: float) -> float:
 
 
 @inlined
+def _since(view: Any, seconds: float) -> float:
+    """Seconds as the version of the observation shows them."""
+    return seconds / (seconds + HALF_S) if view.version else _ago(seconds)
+
+
+@inlined
 def _show_times(view: Any, i: int, now: float) -> None:
     """Write the columns of `tools` that change with time."""
     tools, provider = view.tools, view.sessions.provider
-    since = _last(view) - 2
+    since = view.last - 2
     for slot in range(tools.shape[1]):
         called_s = view.seen[i, slot].called_s
         if called_s >= 0.0:
-            tools[i, slot, since] = _ago(now - called_s)
+            tools[i, slot, since] = _since(view, now - called_s)
     for number in range(view.outage_s.shape[1]):
         if view.outage_s[i, number] >= 0.0:
-            share = np.float32(_ago(now - view.outage_s[i, number]))
+            share = np.float32(_since(view, now - view.outage_s[i, number]))
             for slot in range(tools.shape[1]):
                 if provider[i, slot] == number:
                     tools[i, slot, since + 1] = share
+
+
+@inlined
+def _show_life(view: Any, shown: Any, i: int, now: float, known: bool) -> None:
+    """Write what `query` shows of version 1 beside version 0."""
+    sessions, kinds, query = view.sessions, np.int64(view.sessions.plan[0].kinds), np.int64(view.sessions.lanes[i].query)
+    if known:
+        fact = sessions.fact[i, query]
+        shown[i, 5 + kinds] = min(1.0, log(1.0 + (now - sessions.found_s[i, fact])) / _CLOCK)
+        shown[i, 6 + kinds] = decay((now - sessions.checked_s[i, fact]) / view.ttl_s)
+    shown[i, 7 + kinds] = min(1.0, log(1.0 + (sessions.fact.shape[1] - query)) / _LEFT)
+
+
+@inlined
+def _show_absolute(rules: Any, view: Any, out: Any, e: Any, i: int) -> None:
+    """Write what `resources` shows of version 1 beside version 0."""
+    shown, status = out.resources, np.int64(e.status)
+    shown[i, 5], shown[i, 6] = _left(rules.price_limit, e.price, _CREDITS)
+    shown[i, 7], shown[i, 8] = _left(rules.seconds_limit, e.now, _TIME)
+    shown[i, 9], shown[i, 10] = _left(rules.calls_limit, np.float64(e.calls), _CALLS)
+    shown[i, 11] = view.sessions.lanes[i].facts / view.sessions.fact.shape[1]
+    shown[i, 12] = min(1.0, log(1.0 + view.lasted_s[i]) / _CALL)
+    shown[i, 13] = _WHOLE if status == _TIMEOUT else _NONE
+    shown[i, 14] = _WHOLE if status == _NOT_CONNECTED else _NONE
+    shown[i, 15] = _WHOLE if status == _OUTAGE else _NONE
+    shown[i, 16] = _WHOLE if ((_LIMITED >> status) & 1) == 1 else _NONE
+
+
+@inlined
+def _left(limit: float, used: float, most: float) -> Any:
+    """What is left of a limit, as a share of a logarithm, and whether there is no limit."""
+    if limit == np.inf:
+        return 1.0, 1.0
+    return min(1.0, log(1.0 + max(0.0, limit - used)) / most), 0.0
 
 
 @inlined
@@ -304,14 +398,15 @@ def _show(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, befo
     """Write the observation and figures of an episode; return what this step has cost."""
     e, sessions, lane = state.episodes[i], view.sessions, view.sessions.lanes[i]
     queries, width = sessions.fact.shape[1], state.slots.shape[1]
-    kinds = out.query.shape[1] - 5
+    kinds = np.int64(sessions.plan[0].kinds)
     query, now = lane.query, e.now
     over, known = query >= queries, play.remembers(sessions, i)
     if view.counted:
         _show_times(view, i, now)
     if view.concurrent:
         _show_running(state, view, i)
-    copy_row(out.tools, i, view.tools, i)
+    if not view.shared:
+        copy_row(out.tools, i, view.tools, i)
     shown = out.query
     for column in range(shown.shape[1]):
         shown[i, column] = 0.0
@@ -325,12 +420,17 @@ def _show(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, befo
             shown[i, 2 + kinds] = min(1.0, age / view.ttl_s / 4.0)
         shown[i, 3 + kinds] = min(1.0, lane.called / 10.0)
         shown[i, 4 + kinds] = 1.0 - query / queries
+        if view.version:
+            _show_life(view, shown, i, now, known)
     resources = out.resources
     resources[i, 0] = max(0.0, 1.0 - e.price / rules.price_limit)
     resources[i, 1] = max(0.0, 1.0 - now / rules.seconds_limit)
     resources[i, 2] = min(1.0, log(1.0 + now) / _CLOCK)
     resources[i, 3] = min(1.0, e.steps / view.max_steps)
     resources[i, 4] = lane.value / (_HIGH * queries)
+
+    if view.version:
+        _show_absolute(rules, view, out, e, i)
 
     mask = out.mask
     spent_so_far, limit = world.spent_and_limit(rules, e)

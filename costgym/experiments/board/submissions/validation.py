@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from costgym.agents.base import view_of
 from costgym.agents.custom import is_custom
 from costgym.agents.models.simulated import SIMULATED
 from costgym.agents.registry import is_trained
@@ -329,7 +330,7 @@ def _check_config(run: RunConfig, data: str | None) -> list[str]:
     if stray:
         return [f"weights: {stray[0]!r:.80} is not a trained agent of this run"]
     for track in run.tracks:
-        if track.name not in TRACKS or track.env != TRACKS[track.name].views[0]:
+        if track.name not in TRACKS or view_of(track.env) != TRACKS[track.name].views[0]:
             return [f"tracks: {track.name!r} in {track.env!r} is not a track of this version"]
         world = next((world for world in suite.worlds if track.name in world.tracks), None)
         if world is None:

@@ -20,10 +20,9 @@ from costgym.simulators.files import make_folder, write_atomically
 from costgym.simulators.forge.compose import api_document, world_document
 from costgym.simulators.forge.folder import FORMAT, INDEX
 from costgym.simulators.forge.graph import graph_of
-from costgym.simulators.forge.queries import problem_of
 from costgym.simulators.forge.readers.operations import Skipped
 from costgym.simulators.forge.requests import problem_of_task as unsolved
-from costgym.simulators.forge.requests import stated_values
+from costgym.simulators.forge.requests import problem_of_words
 from costgym.simulators.marketplace.schema import check_arguments
 from costgym.simulators.scenario import parse_scenario
 from costgym.simulators.tasks import fact_in, normalise
@@ -148,8 +147,7 @@ def problem_of_world(document: Mapping[str, Any], tried: int = TRIED) -> str | N
 def _problem_of_task(world: Any, task: Any) -> str | None:
     if problem := unsolved(task):
         return problem
-    values = [str(value) for need in task.needs for _, value in stated_values(need.arguments)]
-    if problem := problem_of(task.query, values):
+    if problem := problem_of_words(task.query, task.needs):
         return f"its query {problem}"
     for need in task.needs:
         for name in need.tools:

@@ -208,6 +208,9 @@ def draft_of(dialect: Dialect, record: Mapping[str, Any], location: str) -> Draf
 def complete(dialect: Dialect, record: Mapping[str, Any], location: str, instead: bool = False) -> Draft | str:
     """The fields of a call of a dialect."""
     fields = {name: first(record, paths) for name, paths in dialect.fields.items()}
+    for name, (event, path) in _IN_EVENTS.items() if dialect is SPANS else ():
+        if fields.get(name) is None:
+            fields[name] = _of_event(record, event, path)
     start, end = moment(fields["started"]), moment(fields.pop("ended", None))
     if fields.get("latency_s") is None:
         if end is None:
@@ -222,6 +225,18 @@ def complete(dialect: Dialect, record: Mapping[str, Any], location: str, instead
     if (price := fields.get("price")) is not None and (number(price) or 0.0) < 0.0:
         fields["price"] = None  # some programs write -1 for an unknown price
     return Draft(location, fields, fields.pop("span", None), fields.pop("parent", None), instead, about=record)
+
+
+_IN_EVENTS = {
+    "arguments": ("gen_ai.tool.message", "attributes.content"), "result": ("gen_ai.choice", "attributes.message"),
+}  # fmt: skip
+"""Where spans of earlier conventions keep what went into a call and came out: in events of these names."""
+
+
+def _of_event(record: Mapping[str, Any], name: str, path: str) -> Any:
+    events = record.get("events")
+    named = (each for each in events if isinstance(each, dict) and each.get("name") == name) if isinstance(events, list) else ()
+    return next((value for each in named if (value := at(each, path)) is not None), None)
 
 
 def _holds(record: Mapping[str, Any], condition: Condition) -> bool:

@@ -49,6 +49,10 @@ def _otlp(resources: list[Any]) -> Iterator[Mapping[str, Any]]:
                     "latency_s": _seconds(first(span, ("endTimeUnixNano", "end_time_unix_nano")), start),
                     "status": {"status_code": "ERROR" if failed else "UNSET", "description": _words(span)},
                     "attributes": _attributes(span.get("attributes")),
+                    "events": [
+                        {"name": event.get("name"), "attributes": _attributes(event.get("attributes"))}
+                        for event in _objects(span.get("events"))
+                    ],
                     "resource": about,
                 }
 
