@@ -1,6 +1,6 @@
 """The table of agents: every name that `make_agent` takes, where it plays, what it needs and how it is made."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from importlib.util import find_spec
@@ -347,16 +347,20 @@ def read_agent_name(name: str, env_id: str | None = None) -> tuple[str, tuple[st
     composes = any(entry.composes for entry in entries)
     known = all(suffix in _ACCESS and suffixes.count(suffix) == 1 for suffix in suffixes)
     twice = any(sum(s.startswith(kind) for s in suffixes) > 1 for kind in ("btp", "ecoact"))
-    for part, reason in _NO_ACCESS.items() if composes else ():
-        if part in suffixes:
-            raise ConfigError(f"agent {name}", reason)
-    if base == "catp-plan" and any(suffix.startswith("ecoact") for suffix in suffixes):
-        raise ConfigError(
-            f"agent {name}", "a plan is written once, from the documents of all tools; EcoAct shows none of them first"
-        )
+    if composes and (reason := _without_meaning(base, suffixes)):
+        raise ConfigError(f"agent {name}", reason)
     if not entries or (suffixes and not composes) or not known or twice:
         raise _unknown(name, env_id)
     return base, tuple(suffixes)
+
+
+def _without_meaning(base: str, suffixes: Sequence[str]) -> str:
+    """The reason why parts of a name have no meaning together; "" where they have one."""
+    if base == "catp-plan" and any(suffix.startswith("ecoact") for suffix in suffixes):
+        return (
+            "expected it without EcoAct: a plan is written once, from the documents of all tools, and EcoAct shows none first"
+        )
+    return next((_NO_ACCESS[suffix] for suffix in suffixes if suffix in _NO_ACCESS), "")
 
 
 def find_agent(name: str, env_id: str | None = None) -> AgentEntry:
@@ -404,7 +408,8 @@ def agents(env_id: str | None = None) -> list[AgentEntry]:
         if env_id is None or view_of(env_id) in entry.env_ids:
             entries.append(entry)
             if entry.composes:
-                entries += [_with_access(entry, suffixes) for suffixes in _USUAL_COMBINATIONS]
+                usual = (suffixes for suffixes in _USUAL_COMBINATIONS if not _without_meaning(entry.name, suffixes))
+                entries += [_with_access(entry, suffixes) for suffixes in usual]
     return entries
 
 
