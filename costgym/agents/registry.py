@@ -23,7 +23,7 @@ from costgym.agents.base import (
     in_view,
     view_of,
 )
-from costgym.agents.btp.access import Btp
+from costgym.agents.btp.access import Btp, BtpStable
 from costgym.agents.btp.experience import Experience
 from costgym.agents.btp.plan import BtpSettings
 from costgym.agents.btp.usefulness import Usefulness, load_usefulness
@@ -35,6 +35,7 @@ from costgym.agents.deer.gate import DeerGate
 from costgym.agents.deer.learnt import LearntDeerAgent
 from costgym.agents.index import BayesIndexAgent
 from costgym.agents.llm.access import EcoAct, Prompt, Search, Summary
+from costgym.agents.llm.layouts import Compact, EcoActAppend, PromptAtEnd
 from costgym.agents.llm.session import LlmAgent, Strategy, ToolAccess
 from costgym.agents.llm.strategies import CotAtN, Dfsdt, PlanThenAct, ReAct, SearchSettings, TotDfs
 from costgym.agents.models.base import LanguageModel
@@ -174,7 +175,7 @@ def _toolplanner_of_run(request: AgentRequest) -> Agent:
     return learnt_agent(run_folder(request.name), request.name, model=model)
 
 
-def _btp(request: AgentRequest, **without: Any) -> Btp:
+def _btp(request: AgentRequest, kind: type[Btp] = Btp, **without: Any) -> Btp:
     if request.env_id == SESSION_CHAT:
         return SessionBtp(replace(request.btp or BtpSettings(), **without))
     past, judge = request.experience, request.usefulness
@@ -183,7 +184,7 @@ def _btp(request: AgentRequest, **without: Any) -> Btp:
         past = _load(str(past), Path(past).stat().st_mtime_ns if Path(past).exists() else 0)
     if isinstance(judge, str | Path):
         judge = load_usefulness(judge)
-    return Btp(past, replace(request.btp or BtpSettings(), **without), judge)
+    return kind(past, replace(request.btp or BtpSettings(), **without), judge)
 
 
 @lru_cache(maxsize=8)  # curves over experience go from one file to the next and back
@@ -314,14 +315,18 @@ _TRAINED = {
 _ACCESS: dict[str, tuple[str, Callable[[AgentRequest], ToolAccess]]] = {
     "prompt": ("told prices and the remaining budget", lambda _: Prompt()),
     "deer": ("decides first whether a tool is needed, and which may be of use", lambda _: DeerGate()),
+    "prompt-end": ("the same at the end of each request, so that the beginning stays cached", lambda _: PromptAtEnd()),
     "btp": ("holds a knapsack plan made from past uses", _btp),
     "btp-no-summary": ("the same without the final summary (an ablation)", partial(_btp, summarise=False)),
     "btp-no-blacklist": ("the same without a blacklist (an ablation)", partial(_btp, blacklist=False)),
     "btp-no-caps": ("the same, each tool as often as the budget allows (an ablation)", partial(_btp, caps=False)),
+    "btp-stable": ("the same, with a list of functions that stays, so that it stays cached", partial(_btp, kind=BtpStable)),
     "summary": ("writes the final answer again from all results, as BTP does (a control)", lambda _: Summary()),
     "ecoact": ("registers tools by name as needed", lambda _: EcoAct()),
     "ecoact-several": ("the same, several at once (an ablation)", lambda _: EcoAct(several=True)),
     "ecoact-described": ("the same, names told with descriptions (an ablation)", lambda _: EcoAct(descriptions=True)),
+    "ecoact-append": ("the same, documented in messages, so that the list of functions stays cached", lambda _: EcoActAppend()),
+    "compact": ("summarises a long conversation", lambda _: Compact()),
     "search": ("searches the catalogue for more tools by words, where tools are retrieved", lambda _: Search()),
     "browse": ("opens categories and providers of the catalogue instead, as AnyTool does", lambda _: Search(hierarchical=True)),
 }
@@ -346,9 +351,9 @@ def read_agent_name(name: str, env_id: str | None = None) -> tuple[str, tuple[st
     entries = [entry for entry in _AGENTS if entry.name == base]
     composes = any(entry.composes for entry in entries)
     known = all(suffix in _ACCESS and suffixes.count(suffix) == 1 for suffix in suffixes)
-    twice = any(sum(s.startswith(kind) for s in suffixes) > 1 for kind in ("btp", "ecoact"))
     if composes and (reason := _without_meaning(base, suffixes)):
         raise ConfigError(f"agent {name}", reason)
+    twice = any(sum(s.startswith(kind) for s in suffixes) > 1 for kind in ("btp", "ecoact", "prompt"))
     if not entries or (suffixes and not composes) or not known or twice:
         raise _unknown(name, env_id)
     return base, tuple(suffixes)

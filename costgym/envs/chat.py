@@ -15,7 +15,6 @@ from costgym.envs.tool_world import ToolEnv, ToolSettings
 from costgym.simulators.calls import Prompt
 from costgym.simulators.errors import check_known
 from costgym.simulators.failures.silent import unsupported
-from costgym.simulators.ledger import TOKEN_CLASSES
 from costgym.simulators.marketplace.schema import check_arguments
 from costgym.simulators.retrieval import Retriever
 from costgym.simulators.scenario import Scenario
@@ -87,6 +86,9 @@ class TalkEnv(BaseEnv[str, str]):
         """Forget the offers and documents of another world."""
         self._offers: dict[int, tuple[tuple[Candidate, ...], dict[str, int], tuple[ToolCard, ...]]] = {}
         self._documents: dict[int, int] = {}  # tokens of each task's documentation
+        prices = None if self.world is None else self.world.tokens
+        self._cached = prices is not None and prices.cache is not None  # the world counts what its cache of prompts serves
+        self._window = None if prices is None else prices.window
 
     def _start_talk(self, episode: Episode) -> tuple[str, dict[str, Any]]:
         """Begin the conversation of an episode that has begun."""
@@ -191,8 +193,7 @@ class TalkEnv(BaseEnv[str, str]):
         if usage is None:
             usage = Usage(self._document_tokens(episode.number) + self._context, spoken, prompt=self._prompt())
             self._converse("action", spoken)
-        window = None if self.world.tokens is None else self.world.tokens.window
-        if window is None or usage.input_tokens <= window:
+        if (window := self._window) is None or usage.input_tokens <= window:
             episode.think(self._at_least(usage, parsed))
             self._charged = episode.ledger.usages[-1]
         else:
@@ -219,10 +220,6 @@ class TalkEnv(BaseEnv[str, str]):
         prompt = Prompt(self._sent, tuple(self._parts))
         self._sent, self._parts = self._sent + len(self._parts), []
         return prompt
-
-    @property
-    def _cached(self) -> bool:
-        return self.world.tokens is not None and self.world.tokens.cache is not None
 
     def _compact(self, episode: Episode, call: ToolCall) -> str:
         """Let the agent's summary stand for the conversation so far."""
@@ -347,7 +344,10 @@ class TalkEnv(BaseEnv[str, str]):
 
     def _chat_info(self, episode: Episode) -> dict[str, Any]:
         info, results = self._info(), self._results
-        info |= {name: getattr(self._charged, name) for name in TOKEN_CLASSES}
+        charged = self._charged
+        info["input_tokens"], info["output_tokens"] = charged.input_tokens, charged.output_tokens
+        info["cached_tokens"], info["cache_write_tokens"] = charged.cached_tokens, charged.cache_write_tokens
+        info["reasoning_tokens"] = charged.reasoning_tokens
         info["results"] = [{"tool": tool, "status": status.label, "text": text} for tool, status, text in results]
         info["news"] = list(self._news)
         info["status"] = int(results[-1][1]) if results else 0

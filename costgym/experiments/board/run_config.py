@@ -157,8 +157,8 @@ class RowConfig(NamedTuple):
         return self.track.name, self.agent, self.number
 
     @property
-    def place(self) -> tuple[str, str, str]:
-        """The same by the key of the condition, as `conditions.place_of` an episode has it."""
+    def identity(self) -> tuple[str, str, str]:
+        """The same by the key of the condition, as `conditions.row_of` an episode has it."""
         return self.track.name, self.agent, self.condition.key
 
 

@@ -17,7 +17,7 @@ from costgym.agents.registry import is_trained
 from costgym.envs.base import base_env
 from costgym.envs.registration import class_of
 from costgym.experiments.board.board import ROWS, SUBMISSIONS, experience_text, summarise_run, with_submissions
-from costgym.experiments.board.conditions import condition_key, grouped, place_of, row_key
+from costgym.experiments.board.conditions import condition_key, grouped, row_key, row_of
 from costgym.experiments.board.judged import VERDICTS
 from costgym.experiments.board.run_config import (
     FORMAT,
@@ -191,7 +191,7 @@ def _foresight(
     rows: Sequence[RecordedRow], seed: int, results: Sequence[EpisodeResult], known: Informed | None
 ) -> dict[tuple[str, str], Foresight]:
     """The rows beside the informed policy, which plays each condition once; by agent and condition, as `row_keys`."""
-    by_place = grouped(results, place_of)
+    results_by_row = grouped(results, row_of)
     informed: dict[str, Mapping[int, EpisodeResult]] = {}
     found = {}
     for row in rows:
@@ -199,7 +199,7 @@ def _foresight(
         key = condition_key(condition.budget, condition.settings, of.name)
         if key not in informed:
             informed[key] = play_informed(of, condition, seed, row.data, known)
-        found[row.row.agent, key] = foresight_of(by_place.get(row.row.place, ()), informed[key], of.seeds)
+        found[row.row.agent, key] = foresight_of(results_by_row.get(row.row.identity, ()), informed[key], of.seeds)
     return found
 
 

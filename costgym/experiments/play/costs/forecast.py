@@ -10,7 +10,7 @@ from costgym.agents.models.prices import PriceTable, load_prices, shipped_prices
 from costgym.agents.registry import find_agent, make_agent
 from costgym.envs.base import base_env
 from costgym.envs.registration import in_version, make
-from costgym.experiments.play.bills import Bills, play_recorded
+from costgym.experiments.play.costs.bills import Bills, play_recorded
 from costgym.experiments.play.execution.engine import Local
 from costgym.experiments.play.experience import ExperienceSettings, past_uses
 from costgym.simulators.errors import ConfigError, check_known
