@@ -10,7 +10,7 @@ from math import isfinite
 from typing import Any
 
 from costgym.agents import prompts
-from costgym.agents.llm.session import LlmSession
+from costgym.agents.llm.session import MAX_ANSWER, LlmSession
 from costgym.agents.llm.strategies import LimitedSearch, chain, read_object
 from costgym.agents.llm.types import Play, SearchResult
 from costgym.agents.models.base import USER, FunctionCall, Message
@@ -54,7 +54,7 @@ def costs(session: LlmSession, tools: list[str]) -> list[str]:
 def read_steps(text: str) -> list[tuple[FunctionCall, Mapping[str, Any]]] | None:
     """The calls of a plan, each with the rest of its step; None where a text holds no plan."""
     steps = (read_object(text) or {}).get("plan")
-    if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
+    if len(text) > MAX_ANSWER or not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
         return None
     rest = [{key: step[key] for key in ("id", "after") if key in step} for step in steps]
     return [
