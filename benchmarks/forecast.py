@@ -3,14 +3,14 @@
     python benchmarks/forecast.py predict   # benchmarks/results/forecast.json, whose digest is committed before the next step
     python benchmarks/forecast.py score     # plays the conditions, and adds what came
 
-A condition is an agent, a model's prices, a failure model and a budget. Predicted is the mean cost of 60 test tasks, with an 80 %
-interval, from 60 episodes on training tasks; the plain guess is that the agent costs what it did in the first condition.
+A condition is an agent, a model's prices, a failure model and a budget, in a generated world of its own, so that the conditions
+have no tasks in common. Predicted is the mean cost of 60 test tasks, with an 80 % interval, from 60 episodes on training tasks;
+the plain guess is that the agent costs what it did in its first condition.
 """
 
 import hashlib
 import json
 import sys
-from functools import lru_cache
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -28,49 +28,55 @@ CHAT, EPISODES, T_80 = "costgym/MarketplaceChat-v1", 60, 1.296  # quantile 0.9 o
 AGENTS, MODELS = ("react", "react+ecoact", "dfsdt"), ("gpt-5.1", "claude-sonnet-5")
 WORLDS, BUDGETS = ("marketplace", "marketplace-reliable"), (15.0, 60.0)
 CONDITIONS = list(product(AGENTS, MODELS, WORLDS, BUDGETS))
+Condition = tuple[str, str, str, float]
 
 
-@lru_cache(maxsize=4)
-def priced(world: str, model: str) -> Scenario:
-    return shipped_prices(model).price(load_scenario(world).in_world(1), model)
+def priced(world: str, model: str, seed: int) -> Scenario:
+    scenario = load_scenario(world).in_world(1).model_copy(update={"seed": seed})
+    return shipped_prices(model).price(scenario, model)
 
 
-def costs(condition: tuple[str, str, str, float], split: str, seed: int) -> np.ndarray[Any, Any]:
+def costs(condition: Condition, split: str, seed: int) -> np.ndarray[Any, Any]:
     """US dollars of each episode of a condition, on the tasks of a split."""
     agent, model, world, budget = condition
-    env = make(CHAT, scenario=priced(world, model), split=split, budget={"price": budget})
+    scenario = priced(world, model, 1000 + CONDITIONS.index(condition))
+    env = make(CHAT, scenario=scenario, split=split, budget={"price": budget})
     played = list(play_recorded(env, make_agent(agent, CHAT), CHAT, EPISODES, seed))
     table = shipped_prices(model)
     return Bills(played, table.models[model], table.per_dollar["credits"], cached=True).usd
 
 
+def digest_of(predictions: list[Any]) -> str:
+    return hashlib.sha256(json.dumps(predictions, sort_keys=True).encode()).hexdigest()
+
+
 def predict() -> None:
-    rows, first = [], {}
+    rows: list[dict[str, Any]] = []
+    guesses: dict[str, float] = {}
     for condition in CONDITIONS:
         usd = costs(condition, "train", 1)
-        width = T_80 * float(usd.std(ddof=1)) * (2 / EPISODES) ** 0.5
-        mean = float(usd.mean())
-        first.setdefault(condition[0], mean)
-        rows.append(
-            {"condition": condition, "mean": mean, "interval": [mean - width, mean + width], "guess": first[condition[0]]}
-        )
+        mean, width = float(usd.mean()), T_80 * float(usd.std(ddof=1)) * (2 / EPISODES) ** 0.5
+        guess = guesses.setdefault(condition[0], mean)
+        rows.append({"condition": condition, "mean": mean, "interval": [mean - width, mean + width], "guess": guess})
     OUT.write_text(json.dumps({"predictions": rows}, indent=1) + "\n", encoding="utf-8")
-    print(hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest())
+    print(digest_of(rows))
 
 
 def score() -> None:
     rows = json.loads(OUT.read_text(encoding="utf-8"))["predictions"]
-    digest = hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()
     truths = [float(costs(tuple(row["condition"]), "test", 0).mean()) for row in rows]
-    inside = [low <= truth <= high for truth, (low, high) in zip(truths, (row["interval"] for row in rows), strict=True)]
-    error, guess = (
-        float(np.mean([abs(row[name] / truth - 1) for row, truth in zip(rows, truths, strict=True)]))
-        for name in ("mean", "guess")
-    )
-    figures = {"coverage": sum(inside), "of": len(rows), "error_of_the_mean": error, "error_of_the_guess": guess}
-    document = {"predictions": rows, "digest": digest, "truths": truths, **figures}
+    pairs = list(zip(rows, truths, strict=True))
+    figures = {
+        "coverage": sum(row["interval"][0] <= truth <= row["interval"][1] for row, truth in pairs),
+        "of": len(rows),
+        **{
+            f"error_of_{name}": float(np.mean([abs(row[name] / truth - 1) for row, truth in pairs]))
+            for name in ("mean", "guess")
+        },
+    }
+    document = {"predictions": rows, "digest": digest_of(rows), "truths": truths, **figures}
     OUT.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    print(digest, figures)
+    print(document["digest"], figures)
 
 
 if __name__ == "__main__":
