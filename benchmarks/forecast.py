@@ -66,13 +66,11 @@ def score() -> None:
     rows = json.loads(OUT.read_text(encoding="utf-8"))["predictions"]
     truths = [float(costs(tuple(row["condition"]), "test", 0).mean()) for row in rows]
     pairs = list(zip(rows, truths, strict=True))
+    errors = {name: [abs(row[name] / truth - 1) for row, truth in pairs] for name in ("mean", "guess")}
     figures = {
         "coverage": sum(row["interval"][0] <= truth <= row["interval"][1] for row, truth in pairs),
         "of": len(rows),
-        **{
-            f"error_of_{name}": float(np.mean([abs(row[name] / truth - 1) for row, truth in pairs]))
-            for name in ("mean", "guess")
-        },
+        **{f"error_of_{name}": float(np.mean(values)) for name, values in errors.items()},
     }
     document = {"predictions": rows, "digest": digest_of(rows), "truths": truths, **figures}
     OUT.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
