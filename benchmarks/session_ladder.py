@@ -2,6 +2,7 @@
 
     python benchmarks/session_ladder.py --split valid --sessions 300
     python benchmarks/session_ladder.py --split test --sessions 300 --json benchmarks/results/session_ladder.json
+    python benchmarks/session_ladder.py --split valid --sessions 300 --returns costgym/envs/reference_returns.json
     python benchmarks/session_ladder.py --tune --levels medium --sessions 300
 
 A level holds where each step of do-nothing, greedy, paced, tuned, informed is larger than nothing with an interval of 95 % over
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import sys
 import time
 from pathlib import Path
@@ -108,6 +110,7 @@ def main() -> None:
     parser.add_argument("--split", default="valid", help="sessions that are played; levels are accepted on valid")
     parser.add_argument("--sessions", type=int, default=300)
     parser.add_argument("--tune", action="store_true", help="play the grid of constants instead")
+    parser.add_argument("--returns", type=Path, help="write the mean returns by environment and agent, for normalized_score")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     levels = [
@@ -115,6 +118,12 @@ def main() -> None:
         for level in given.levels.split(",")
         for count in [max(2, given.sessions // (EXTREME if level == "extreme" else 1))]
     ]
+    if given.returns is not None:
+        by_level = {level["level"]: {row["agent"]: round(row["return"], 3) for row in level["rows"]} for level in levels}
+        by_id = {env_id: by_level[level] for env_id, level in costgym.LEVEL_IDS.items() if level in by_level}
+        if "medium" in by_level:
+            by_id["costgym/MarketplaceSession-v1"] = by_level["medium"]
+        given.returns.write_text(json.dumps(by_id, indent=1) + "\n", encoding="utf-8")
     report = {"split": "train" if given.tune else given.split, "levels": levels}
     write_report(report, given.json, ("numpy", "gymnasium"))
 
