@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -116,16 +117,18 @@ def numbers(text: str) -> dict[str, float]:
     return {key: round(value, 4) for key, value in document.items() if isinstance(value, int | float)}
 
 
-def record(board: Path) -> None:
+def record(board: Path, world: int, names: Sequence[str]) -> None:
     from costgym.experiments.board.run_config import make_run_config
     from costgym.experiments.board.submissions.submission import RECORDED
     from costgym.experiments.board.submissions.submission import pack as pack_submission
     from costgym.experiments.leaderboard import run
     from costgym.experiments.play.execution.engine import Local
 
-    for name, (agents, about) in ENTRIES.items():
+    for entry in names:
+        agents, about = ENTRIES[entry]
+        name = f"{entry} {world}" if world else entry
         shutil.rmtree(RECORDED / name, ignore_errors=True)
-        done = run(make_run_config("quick", agents=agents), board / name, engine=Local(1))
+        done = run(make_run_config("quick", agents=agents, world=None if world else 0), board / name, engine=Local(1))
         pack_submission(done.folder, RECORDED / name, name, "costgym", description=about, date=time.strftime("%Y-%m-%d"))
 
 
@@ -134,13 +137,15 @@ def main() -> None:
     parser.add_argument("stage", choices=("train", "pack", "record"))
     parser.add_argument("--runs", type=Path, default=Path("runs/zoo"))
     parser.add_argument("--board", type=Path, default=Path("runs/zoo-board"))
+    parser.add_argument("--world", type=int, default=1, help="0 for version 0 of the world, 1 for the suite's own")
+    parser.add_argument("--entries", nargs="*", default=list(ENTRIES), choices=list(ENTRIES), help="entries that are recorded")
     args = parser.parse_args()
     if args.stage == "train":
         train(args.runs)
     elif args.stage == "pack":
         pack(args.runs)
     else:
-        record(args.board)
+        record(args.board, args.world, args.entries)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ def costgym_gate() -> Callable[..., Any]:
         **arguments: Any,
     ) -> Any:
         from costgym.cli.options import WorldOptions
-        from costgym.experiments.play import gate as gates
+        from costgym.experiments.play.costs import gate as gates
 
         played, player, _ = gates.contestants(agent, env, WorldOptions(**arguments).arguments, "gpt-5-mini")
         verdict = gates.gate(gates.read_baseline(Path(baseline)), played, player, max_cost, max_drop)

@@ -1,21 +1,31 @@
-"""What a submitter gains by the manifest, by voids, by tokens and by trying again: on 0.2.0, and in an epoch.
+"""What a stranger gains by a folder, an entry, own code, a tiny world, requests and files: on 0.2.0, and now.
 
-    python benchmarks/hostile/attacks.py [B2 B3 B4 B6]
+    python benchmarks/hostile/attacks.py [B1 B2 B3 B4 B5 B6 B7 B8] [--base OTHER/bin/python] [--corpus] [--json FILE]
 
-Run with the interpreter of either version: 0.2.0 has reruns of single entries, this one has epochs. The lines are the same.
+Run by the interpreter of either version: 0.2.0 has reruns of single entries, this one has epochs. With `--base` the attacks are
+played on another installation too, and both stand in one table; `--corpus` also plays every adversary of `tests/adversaries`.
 
+* B1: a half-made change in a folder that leads out of it, or a FIFO in a lock's place; the folder is verified.
 * B2: the failures of a claim are declared void.
 * B3: own code sends its judge's model a request that breaks the server, once it is losing.
 * B4: own code says that all of its prompt was cached, and that the model took no time.
+* B5: a play is better than the optimum of a tiny world, so that an honest entry rings an alarm.
 * B6: one entry is handed in six times, with another description each time.
+* B7: servers get large bodies, silent connections, slow heads, other sites' names and garbage.
+* B8: files with numbers that take minutes or end in a traceback.
 """
 
+import argparse
 import contextlib
 import hashlib
 import hmac
+import importlib.util
 import json
+import os
+import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -43,6 +53,8 @@ except ImportError:
 else:
     EPOCHS = True
 
+ROOT = Path(__file__).parents[2]
+WORLDS, SLOW_S = 250, 8.0  # tiny worlds that are tried, and seconds after which reading a file is slow
 PASS = "pass_rate_under_budget"
 TERMS: dict[str, Any] = {"budgets": "price=10", "episodes": 80}
 OWN = """
@@ -177,14 +189,160 @@ def tries(folder: Path) -> str:
     return f"six tries {100 * min(found):.1f} to {100 * max(found):.1f} %, of which {100 * ranks:.1f} % can rank"
 
 
-def main() -> None:
-    print("epochs" if EPOCHS else "0.2.0", sys.version.split()[0])
-    attacks = {"B2": manifest_voids, "B3": breaks_the_model, "B4": tokens, "B6": tries}
-    for name, play in attacks.items():
-        if sys.argv[1:] and name not in sys.argv[1:]:
-            continue
+def folders(folder: Path) -> str:
+    """Verify a folder that is not one's own, with each of four changes in it."""
+    gained = []
+    for name, prepare in FOLDERS.items():
+        place = folder / name
+        hostile, victim = place / "hostile", place / "victim"
+        (victim / "old").mkdir(parents=True)
+        hostile.mkdir()
+        (hostile / "run.json").write_text("{}")  # as every run has it
+        for path in (victim / "key", victim / "old" / "key"):
+            path.write_text("precious")
+        prepare(hostile, victim)
+        before = contents(victim)
+        try:
+            subprocess.run([sys.executable, "-m", "costgym", "verify", hostile], cwd=place, capture_output=True, timeout=20)
+        except subprocess.TimeoutExpired:
+            gained.append(f"{name}: hangs")
+        if contents(victim) != before:
+            gained.append(f"{name}: done")
+    return "; ".join(gained) or "nothing is written, nothing hangs"
+
+
+def contents(folder: Path) -> dict[str, str]:
+    return {str(path): path.read_text() if path.is_file() else "" for path in sorted(folder.rglob("*"))}
+
+
+def overwrite(hostile: Path, victim: Path) -> None:
+    (hostile / "keys").symlink_to(victim)
+    (hostile / ".next" / "keys").mkdir(parents=True)
+    (hostile / ".next" / "keys" / "key").write_text("x")
+
+
+def delete(hostile: Path, victim: Path) -> None:
+    (hostile / "keys").symlink_to(victim)
+    (hostile / ".next" / "keys" / "old").mkdir(parents=True)
+
+
+def steal(hostile: Path, victim: Path) -> None:
+    (hostile / ".next").mkdir()
+    (hostile / ".next" / "keys").symlink_to(victim)
+    (hostile / "keys").mkdir()
+
+
+def wait(hostile: Path, victim: Path) -> None:
+    (hostile / ".next").mkdir()
+    os.mkfifo(hostile / ".lock")
+
+
+FOLDERS: dict[str, Callable[[Path, Path], object]] = {
+    "overwrite": overwrite,
+    "delete": delete,
+    "steal": steal,
+    "wait for ever": wait,
+}
+
+
+def beaten(folder: Path) -> str:
+    del folder
+    tiny = imported("tests/helpers/tiny_worlds.py")
+    wrong = [number for number in range(WORLDS) if tiny.wrong_with(tiny.tiny(tiny.Random(number)), number)[0]]
+    return f"{len(wrong)} of {WORLDS} tiny worlds"
+
+
+def requests(folder: Path) -> str:
+    servers, python = imported("benchmarks/hostile/servers.py"), sys.executable
+    said = []
+    for kind in servers.PATHS:
+        attacks = (lambda target: servers.bodies(target, 100, ("/mcp",)), servers.garbage, servers.slow_head)
+        many = lambda target: servers.silent(target, 1100)  # noqa: E731
+        for attack in (*attacks, many):
+            with servers.server(kind, python, folder) as target:
+                said.append(attack(target))
+        said.append(servers.bind(kind, python, folder))
+    return "; ".join(said)
+
+
+def imported(path: str) -> Any:
+    """A module of this tree, whichever installation of costgym it plays with."""
+    spec = importlib.util.spec_from_file_location(Path(path).stem, ROOT / path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def files(folder: Path) -> str:
+    """Read files with numbers of another kind."""
+    log = {"tool": "find", "started": 5, "latency_s": 0.4, "status": "ok", "price": 0.002}
+    found = []
+    for name, text in {
+        "base 60 in YAML": "a: " + "1:" * 120_000 + "1",
+        "a fraction in base 60": "a: " + "1:" * 5000 + "1.5",
+        "a number in place of a list": json.dumps({"resourceSpans": 5}),
+        "a number of 400 digits": json.dumps(log)[:-1] + ', "started": ' + "9" * 400 + "}",
+    }.items():
+        path = folder / ("world.yaml" if "60" in name else "calls.jsonl")
+        path.write_text(text + "\n")
+        agent = ("greedy",) if EPOCHS else ("--agent", "greedy")
+        words = ("run", *agent, "--scenario", path, "--episodes", "1") if "60" in name else ("calibrate", path)
+        begin = time.monotonic()
+        done = subprocess.run([sys.executable, "-m", "costgym", *words], cwd=folder, capture_output=True, text=True)
+        took = time.monotonic() - begin
+        if "Traceback" in done.stderr:
+            found.append(f"{name}: {done.stderr.strip().splitlines()[-1][:60]}")
+        if took > SLOW_S:
+            found.append(f"{name}: {took:.0f} s")
+    return "; ".join(found) or "a sentence each"
+
+
+ATTACKS = {
+    "B1": folders,
+    "B2": manifest_voids,
+    "B3": breaks_the_model,
+    "B4": tokens,
+    "B5": beaten,
+    "B6": tries,
+    "B7": requests,
+    "B8": files,
+}
+
+
+def played(names: list[str]) -> dict[str, str]:
+    """What each attack gains on this installation."""
+    gained = {}
+    for name in names:
         with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-            print(f"{name}: {play(Path(folder))}", flush=True)
+            gained[name] = ATTACKS[name](Path(folder))
+            print(f"{name}: {gained[name]}", flush=True)
+    return gained
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", metavar="ATTACK", help="B1 to B8; by default all")
+    parser.add_argument("--base", help="interpreter of another installation, on which they are played too")
+    parser.add_argument("--corpus", action="store_true", help="play every adversary of tests/adversaries too")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    names = options.names or list(ATTACKS)
+    report: dict[str, Any] = {"played on": "epochs" if EPOCHS else "0.2.0", "now": played(names)}
+    if options.base:
+        with tempfile.TemporaryDirectory() as folder:
+            words = [options.base, __file__, *names, "--json", f"{folder}/then.json"]
+            subprocess.run(words, cwd=folder, check=True, stdout=subprocess.DEVNULL)
+            report["then"] = json.loads(Path(folder, "then.json").read_text())["now"]
+        print("\n| attack | then | now |\n| --- | --- | --- |")
+        print(*(f"| {name} | {report['then'][name]} | {report['now'][name]} |" for name in names), sep="\n")
+    if options.corpus:
+        words = [sys.executable, "-m", "pytest", "-q", "-m", "", "-p", "no:cacheprovider", "tests/adversaries"]
+        done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
+        report["corpus"] = done.stdout.strip().splitlines()[-1]
+        print(f"adversaries: {report['corpus']}")
+    if options.json is not None:
+        options.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

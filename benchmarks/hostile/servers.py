@@ -27,7 +27,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
+sys.path.append(str(Path(__file__).parents[2]))
 from benchmarks.report import write_report
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
@@ -114,10 +114,10 @@ def asked(target: Server, head: str, parts: Iterable[bytes] = (), source: str = 
         return "closed"
 
 
-def bodies(target: Server, megabytes: int) -> str:
+def bodies(target: Server, megabytes: int, paths: Iterable[str] = ()) -> str:
     before, answers = target.memory_mb(), Counter[str]()
     for method in METHODS:
-        for path in PATHS[target.kind]:
+        for path in paths or PATHS[target.kind]:
             head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{VERSION}{ACCEPT}"
             for length in (f"Content-Length: {megabytes << 20}", "Transfer-Encoding: chunked"):
                 whole = b"x" * 65536 if length.startswith("Content") else CHUNK

@@ -13,7 +13,10 @@ DESCRIPTIONS = "Functions that can be registered, with what they do:"
 COSTS = "Cost of one call: "
 REMAINING = "Remaining budget: "
 REMOVED = "These functions may not be called any more: "
+LEFT = "How often functions may still be called: "
 NEWS = "News: "
+STATUS = "Status.\n"  # before what stands at the end of a request and in no later one
+COMPACTED = "What was done and found so far: "
 TRIED = "From here these steps were tried already; do something different: "
 PLAN = (
     "Before you act, write a plan: a JSON object with one key, plan, whose value is the list of the names of the functions to "
@@ -21,4 +24,5 @@ PLAN = (
 )
 VOTE = "Which of the two steps brings the answer closer? Compare them, then end your reply with the letter A or B."
 STEP_A, STEP_B = "Step A: ", "\nStep B: "
+NO_PLAN_GO_ON = "No plan could be read from that. Go on without one."
 NO_PLAN = "No plan could be read from that. Write the JSON object alone."

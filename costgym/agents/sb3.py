@@ -111,7 +111,7 @@ def load_network(run: Path, config: Sb3Config) -> Any:
     try:
         settings = NetworkSettings(**shape)
     except ConfigError as error:
-        raise DataError(run / CONFIG, error.problem, f"network.{error.place}") from None
+        raise DataError(run / CONFIG, error.problem, f"network.{error.location}") from None
     # shape first, memory later: a config may claim any size
     with torch.device("meta"):
         network = ToolNetwork(settings, writes="effects" in described)

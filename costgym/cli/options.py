@@ -31,8 +31,8 @@ from costgym.simulators.errors import ConfigError
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
+    from costgym.experiments.play.costs.spending import Spending
     from costgym.experiments.play.execution.engine import Engine
-    from costgym.experiments.play.spending import Spending
 
 
 def _with_its_folder(file: Path | None) -> Path | None:
@@ -137,7 +137,7 @@ class SpendingOptions(ModelOptions):
         """Count the dollars that a real model, or the judge beside a simulated one, costs; None for a model that costs none and
         has no limit. Raises ConfigError if the limit is not above 0, or has no real model."""
         from costgym.agents.models.named import read_model_name
-        from costgym.experiments.play.spending import Spending
+        from costgym.experiments.play.costs.spending import Spending
 
         if (self.spend_limit is None or judge is not None) and read_model_name(self.model) is None:
             return None
@@ -154,7 +154,7 @@ class JudgedOptions(SpendingOptions):
 def requests_and_cost(spending: "Spending") -> str:
     """What a progress bar says of a real model: its requests in flight, and its cost so far."""
     from costgym.agents.models.traffic import TRAFFIC
-    from costgym.experiments.play.spending import dollars
+    from costgym.experiments.play.costs.spending import dollars
 
     requests = f"{TRAFFIC.in_flight} requests in flight, " if TRAFFIC.peak else ""
     return f"{requests}{dollars(spending.spent_usd)} so far"

@@ -188,7 +188,7 @@ def with_options(command: Callable[..., Any]) -> Callable[..., Any]:
             try:
                 made[name] = kind(**{**({} if defaults is None else defaults.given), **mine})
             except ConfigError as error:
-                field, *rest = error.place.split(".")
+                field, *rest = error.location.split(".")
                 if field in fields:
                     raise ConfigError(".".join([fields[field].shown_name, *rest]), error.problem) from None
                 raise

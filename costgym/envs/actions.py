@@ -5,7 +5,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from costgym.envs.plan_actions import read_steps
 from costgym.simulators.calls import Prompt, Usage
+from costgym.simulators.errors import InvalidPlan
+from costgym.simulators.plan import PlanStep
 from costgym.simulators.status import Status
 
 FINISH, WAIT, THINK = "finish", "wait", "think"
@@ -38,6 +41,7 @@ class Action(NamedTuple):
     gave_up: bool = False  # whether a `finish` gives up
     seconds: float = 0.0  # length of a `wait`, simulated seconds; 0 waits until the next call ends
     usage: Usage | None = None  # the model's tokens, if the action reports them
+    steps: tuple[PlanStep, ...] = ()  # of a plan whose `calls` these are, their ids and what they depend on
 
 
 def count_tokens(text: str) -> int:
@@ -79,8 +83,11 @@ def spoken(text: str) -> str:
     return f"{document['name']} {shown}".strip()
 
 
-def read_action(text: Any) -> Action:
-    """Parse a text action. Text that cannot be read becomes a call with status MALFORMED and a `problem`."""
+def read_action(text: Any, plans: bool = False) -> Action:
+    """Parse a text action. Text that cannot be read becomes a call with status MALFORMED and a `problem`.
+
+    Only where there are `plans` is a document with the key "plan" one.
+    """
     if not isinstance(text, str):
         return _malformed(f"expected text, got {type(text).__name__}")
     if text.strip() == FINISH:
@@ -92,6 +99,12 @@ def read_action(text: Any) -> Action:
     if not isinstance(document, dict):
         return _malformed(f"expected a JSON object, got {type(document).__name__}")
     usage = read_usage(document.get("usage"))
+    if plans and "plan" in document:
+        try:
+            steps = read_steps(document["plan"])
+        except InvalidPlan as error:
+            return _malformed(str(error)[:240], usage)
+        return Action("plan", tuple(_read_call(item) for item in document["plan"]), usage=usage, steps=steps)
     calls = document.get("calls")
     if calls is not None:
         if not isinstance(calls, list) or not calls or len(calls) > MAX_CALLS:

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 from costgym.envs.actions import MAX_CALLS, SEARCH, Action, ToolCall, count_tokens, read_action, spoken
 from costgym.envs.base import BaseEnv, takes
-from costgym.envs.seats import TextSeat, cards_of, shorten, without_verdicts
-from costgym.envs.spaces import UnicodeText
+from costgym.envs.plan_actions import label_of, run_plan
+from costgym.envs.seats import TextSeat, cards_of, past_decisions, shorten, without_verdicts
+from costgym.envs.spaces import CallText, UnicodeText
 from costgym.envs.tool_world import ToolEnv, ToolSettings
 from costgym.simulators.calls import Prompt
 from costgym.simulators.errors import check_known
 from costgym.simulators.failures.silent import unsupported
-from costgym.simulators.ledger import TOKEN_CLASSES
 from costgym.simulators.marketplace.schema import check_arguments
 from costgym.simulators.retrieval import Retriever
 from costgym.simulators.scenario import Scenario
 from costgym.simulators.status import Status
-from costgym.simulators.tools import Tool, ToolCard
+from costgym.simulators.tools import Same, Tool, ToolCard
 from costgym.simulators.world import Call, Candidate, Episode, Usage, World, WorldEvent
 
 MAX_ACTION = 100_000  # characters
@@ -57,6 +57,7 @@ class TalkEnv(BaseEnv[str, str]):
     """
 
     calls_by_name = True
+    plans = False  # whether a plan is an action
     more_functions: tuple[ToolCard, ...] = ()  # functions besides the tools on offer, `finish` and those that always are there
     _short: list[ToolCard] | None = None
     _stable_order = False
@@ -78,13 +79,16 @@ class TalkEnv(BaseEnv[str, str]):
         """Set how long texts may be."""
         self.max_observation = max_observation
         self.observation_space = UnicodeText(20_000 + MAX_CALLS * MAX_ESCAPE * max_observation)
-        self.action_space = UnicodeText(MAX_ACTION)
+        self.action_space = CallText(MAX_ACTION) if self.worlds[-1] else UnicodeText(MAX_ACTION)
         self._forget()
 
     def _forget(self) -> None:
         """Forget the offers and documents of another world."""
         self._offers: dict[int, tuple[tuple[Candidate, ...], dict[str, int], tuple[ToolCard, ...]]] = {}
         self._documents: dict[int, int] = {}  # tokens of each task's documentation
+        prices = None if self.world is None else self.world.tokens
+        self._cached = prices is not None and prices.cache is not None  # the world counts what its cache of prompts serves
+        self._window = None if prices is None else prices.window
 
     def _start_talk(self, episode: Episode) -> tuple[str, dict[str, Any]]:
         """Begin the conversation of an episode that has begun."""
@@ -138,6 +142,7 @@ class TalkEnv(BaseEnv[str, str]):
             token_pricing=self.world.tokens,
             categories=() if self.world.retriever is None else self.world.retriever.categories,
             more=self.more_functions,
+            examples=past_decisions(Same(self.world), examples) if examples else (),
         )
 
     def visible_info(self, info: dict[str, Any]) -> dict[str, Any]:
@@ -162,6 +167,8 @@ class TalkEnv(BaseEnv[str, str]):
             if len(self._offers) > MAX_OFFERS:
                 self._offers.popitem()
         _, self._slots, self._cards = offers
+        if isinstance(self.action_space, CallText):
+            self.action_space.functions = (*self._cards, *self.more_functions)
 
     def _document_tokens(self, number: int) -> int:
         tokens = self._documents.get(number)
@@ -180,14 +187,13 @@ class TalkEnv(BaseEnv[str, str]):
             self._charged = Usage(0, 0)
             return "", 0.0, True, False, self._chat_info(episode)
         self._steps += 1
-        parsed = read_action(action)
+        parsed = read_action(action, self.plans)
         usage = parsed.usage
         spoken = count_tokens(action) if usage is None and isinstance(action, str) else 0
         if usage is None:
             usage = Usage(self._document_tokens(episode.number) + self._context, spoken, prompt=self._prompt())
             self._converse("action", spoken)
-        window = None if self.world.tokens is None else self.world.tokens.window
-        if window is None or usage.input_tokens <= window:
+        if (window := self._window) is None or usage.input_tokens <= window:
             episode.think(self._at_least(usage, parsed))
             self._charged = episode.ledger.usages[-1]
         else:
@@ -214,10 +220,6 @@ class TalkEnv(BaseEnv[str, str]):
         prompt = Prompt(self._sent, tuple(self._parts))
         self._sent, self._parts = self._sent + len(self._parts), []
         return prompt
-
-    @property
-    def _cached(self) -> bool:
-        return self.world.tokens is not None and self.world.tokens.cache is not None
 
     def _compact(self, episode: Episode, call: ToolCall) -> str:
         """Let the agent's summary stand for the conversation so far."""
@@ -256,6 +258,8 @@ class TalkEnv(BaseEnv[str, str]):
                 episode.advance(action.seconds)
             self._news = self._read_news(episode)
             return json.dumps({"news": self._news} if self._news else {"waited_s": action.seconds})
+        if action.kind == "plan":
+            return self._run_plan(episode, action)
         submitted = [self._submit(episode, call) for call in action.calls if not episode.over]
         for running in submitted:
             if isinstance(running, Call):
@@ -271,6 +275,33 @@ class TalkEnv(BaseEnv[str, str]):
         if len(self._results) == 1 and not self._news:
             return self._results[0][2]
         answers = [{"name": tool, "content": text} for tool, _, text in self._results]
+        return json.dumps({"results": answers, "news": self._news} if self._news else {"results": answers})
+
+    def _run_plan(self, episode: Episode, action: Action) -> str:
+        """Run a plan, and say what each of its steps brought."""
+
+        def submit(index: int, arguments: Mapping[str, Any]) -> Call:
+            call = action.calls[index]
+            if call.name == SEARCH and call.status is None:
+                return refuse(index, "a search is no step of a plan")
+            started = self._submit(episode, call._replace(arguments=arguments))
+            assert isinstance(started, Call)
+            return started
+
+        def refuse(index: int, problem: str) -> Call:
+            slot = self._slots.get(action.calls[index].name, -1)
+            return episode.submit(slot, None, Status.INVALID_ARGUMENTS, problem[:240])
+
+        calls, events = run_plan(episode, action.steps, [call.arguments for call in action.calls], submit, refuse)
+        self._results = [
+            (requested.name[:MAX_NAME], label_of(call), "" if call is None else self._cut(episode.content(call)))
+            for call, requested in zip(calls, action.calls, strict=True)
+        ]
+        self._news = [self._cut(self._say(episode, event)) for event in events] + self._read_news(episode)
+        answers = [
+            {"id": step.tool, "name": tool, "content": text}
+            for step, (tool, _, text) in zip(action.steps, self._results, strict=True)
+        ]
         return json.dumps({"results": answers, "news": self._news} if self._news else {"results": answers})
 
     def _cut(self, text: str) -> str:
@@ -313,7 +344,10 @@ class TalkEnv(BaseEnv[str, str]):
 
     def _chat_info(self, episode: Episode) -> dict[str, Any]:
         info, results = self._info(), self._results
-        info |= {name: getattr(self._charged, name) for name in TOKEN_CLASSES}
+        charged = self._charged
+        info["input_tokens"], info["output_tokens"] = charged.input_tokens, charged.output_tokens
+        info["cached_tokens"], info["cache_write_tokens"] = charged.cached_tokens, charged.cache_write_tokens
+        info["reasoning_tokens"] = charged.reasoning_tokens
         info["results"] = [{"tool": tool, "status": status.label, "text": text} for tool, status, text in results]
         info["news"] = list(self._news)
         info["status"] = int(results[-1][1]) if results else 0
@@ -469,12 +503,16 @@ class MarketplaceChatEnv(TalkEnv, ToolEnv[str, str]):
         figures, episode = super().figures(), self.episode
         if episode is None or not self.world.failures.silent:
             return figures
-        last = episode.log[-1] if episode.log else ("",)
-        wrong = False
-        if last[0] == "finish" and last[1] and not last[2]:
+        wrong, answer = False, self._said()
+        if answer:
             read = [self.query, *(self._cut(episode.content(call)) for call in episode.calls if call.finished_s >= 0)]
-            wrong = bool(unsupported(last[1], read, [need.fact for need in episode.needs]))
+            wrong = bool(unsupported(answer, read, [need.fact for need in episode.needs]))
         return {**figures, "unsupported_answer": wrong}
+
+    def _said(self) -> str:
+        """The answer that was given; empty without one."""
+        last = self.episode.log[-1] if self.episode is not None and self.episode.log else ("",)
+        return last[1] or "" if last[0] == "finish" and not last[2] else ""
 
 
 class MarketplaceChatEnvV1(MarketplaceChatEnv):
@@ -482,11 +520,17 @@ class MarketplaceChatEnvV1(MarketplaceChatEnv):
 
     ## Action space
 
-    As in `MarketplaceChat-v0`, and one action more.
+    As in `MarketplaceChat-v0`, and two actions more.
 
     | action | effect |
     | --- | --- |
+    | `{"plan": [{"id": "a", "name": NAME, "arguments": {...}, "after": [...]}, ...]}` | Run 1 to 16 steps as a plan. |
     | `{"name": "compact", "arguments": {"summary": "..."}}` | A summary takes the place of the conversation since the query. |
+
+    A step of a plan starts as soon as all steps that it depends on have ended, side by side with others: those that `after`
+    names, and those whose results its arguments take. An argument `"{a}"` takes the result of step a: the value under the
+    argument's name, or else the first that is no echo of the step's own arguments; `"{a.data.0.price}"` names it. A step stands
+    behind those that it depends on. One whose argument has no value is refused; the others go on, and what ran is billed.
 
     Every message is billed, one that cannot be read like any other: where a scenario states no prices of tokens, they cost
     what those of claude-sonnet-5 cost in November 2026. What of a prompt the vendor's cache serves is counted on the
@@ -497,8 +541,8 @@ class MarketplaceChatEnvV1(MarketplaceChatEnv):
 
     ## Observation space
 
-    As in `MarketplaceChat-v0`. The results of tools have 20 to 20,000 tokens, by what the tools do; the answer stands first.
-    After `compact` it is JSON: `{"context_tokens": ...}`.
+    As in `MarketplaceChat-v0`; after a plan the results have the ids of its steps. The results of tools have 20 to 20,000
+    tokens, by what the tools do; the answer stands first. After `compact` it is JSON: `{"context_tokens": ...}`.
 
     ## Version history
 
@@ -507,10 +551,17 @@ class MarketplaceChatEnvV1(MarketplaceChatEnv):
     """
 
     worlds = (1,)
+    plans = True
 
     @takes(ChatSettingsV1)
     def __init__(self, settings: ChatSettingsV1) -> None:
         self._settle(settings)
+
+    def figures(self) -> dict[str, Any]:
+        """In a query about an image, also the score of what is answered about it, as OpenCATP scores a plan's outputs."""
+        figures, scored = super().figures(), getattr(self.world.answers, "picture_score", None)
+        score = None if scored is None or self.episode is None else scored(self.episode, self._said())
+        return figures if score is None else {**figures, "score": score}
 
 
 def _too_long(tokens: int, window: int) -> Action:

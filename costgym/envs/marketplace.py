@@ -285,7 +285,7 @@ class MarketplaceEnv(NumericEnv[Observation, "int | np.integer[Any]"], ToolEnv[O
             np.clip(tools, *self._ends, out=tools)
             needs = np.zeros((MAX_NEEDS, len(NEED_FEATURES)), np.float32)
             for index, need in enumerate(self.world.episode(number).needs[:MAX_NEEDS]):
-                needs[index] = (1.0 if wanted[index] else 0.0, 0.0, 0.0 if need.after else 1.0)
+                needs[index] = (float(wanted[index]), float(need.given), float(not need.after))
             mask = np.zeros(self.finish_action + 1, np.bool_)
             mask[: len(slots)] = True
             mask[self.finish_action] = True

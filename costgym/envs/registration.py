@@ -130,6 +130,23 @@ def _definitions(env_id: str) -> list[ast.ClassDef]:
     return chain
 
 
+def versions_of(env_id: str) -> tuple[int, ...]:
+    """The versions of the world that some version of an environment plays, in order."""
+    return tuple(sorted({world for known in _alike(env_id) for world in class_of(known).worlds}))
+
+
+def in_version(env_id: str, world: int) -> str:
+    """The id of the same environment that plays a version of the world; raises ConfigError where none does."""
+    if (found := next((known for known in _alike(env_id) if world in class_of(known).worlds), None)) is None:
+        raise ConfigError("env", f"expected an environment of version {world} of the world, got {env_id}, which has none")
+    return found
+
+
+def _alike(env_id: str) -> list[str]:
+    """All versions of an environment's id."""
+    return [known for known in _known() if known.rpartition("-v")[0] == env_id.rpartition("-v")[0]]
+
+
 def class_of(env_id: str) -> type[BaseEnv[Any, Any]]:
     """The class of an environment."""
     check_known("environment", env_id, _known())

@@ -20,9 +20,9 @@ from costgym.experiments.board.submissions import submission
 from costgym.experiments.board.tracks import track_of
 from costgym.experiments.pages.episodes import DETAILED, FOLDER, write_episodes
 from costgym.experiments.pages.leaderboard_page import pages_of
+from costgym.experiments.play.costs.spending import Spending
 from costgym.experiments.play.execution.concurrent import CONCURRENCY, for_replays
 from costgym.experiments.play.execution.engine import Engine
-from costgym.experiments.play.spending import Spending
 from costgym.simulators.errors import check_positive
 from costgym.simulators.files import (
     finished_folder,

@@ -75,7 +75,7 @@ class Episode:
         self.calls: list[Call] = []
         self.log: list[tuple[Any, ...]] = []
         self.needs = list(self.task.needs)
-        self.known = [False] * len(self.needs)
+        self.known: list[bool] = [need.given for need in self.needs]
         self.factors = [1.0] * size
         self.banned: set[int] = set()
         self.over = False

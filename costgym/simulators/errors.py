@@ -28,19 +28,19 @@ def shortened(message: str) -> str:
 
 
 class ConfigError(CostGymError):
-    """A setting, a scenario or a command line is wrong; `place` says where."""
+    """A setting, a scenario or a command line is wrong; `location` says where."""
 
-    def __init__(self, place: str, problem: str) -> None:
-        self.place, self.problem = place, problem
-        super().__init__(shortened(f"{place}: {problem}"))
+    def __init__(self, location: str, problem: str) -> None:
+        self.location, self.problem = location, problem
+        super().__init__(shortened(f"{location}: {problem}"))
 
 
 class DataError(CostGymError):
-    """A file, or a record in it, cannot be read; `path` and `place` say where."""
+    """A file, or a record in it, cannot be read; `path` and `location` say where."""
 
-    def __init__(self, path: object, problem: str, place: str = "") -> None:
-        self.path, self.place, self.problem = str(path), place, problem
-        super().__init__(shortened(f"{path}{f', {place}' if place else ''}: {problem}"))
+    def __init__(self, path: object, problem: str, location: str = "") -> None:
+        self.path, self.location, self.problem = str(path), location, problem
+        super().__init__(shortened(f"{path}{f', {location}' if location else ''}: {problem}"))
 
 
 MAX_LISTED = 12  # known names in a message that offers no near one
@@ -64,11 +64,11 @@ class InvalidProfile(CostGymError):
 
 
 class InvalidPlan(CostGymError):
-    """A plan is not valid; `reason` says why, and `place` where in it (a tool, or a position in the list)."""
+    """A plan is not valid; `reason` says why, and `location` where in it (a tool, or a position in the list)."""
 
-    def __init__(self, reason: str, place: str = "") -> None:
-        self.reason, self.place = reason, place
-        super().__init__(f"invalid plan{f' at {place}' if place else ''}: {reason}")
+    def __init__(self, reason: str, location: str = "") -> None:
+        self.reason, self.location = reason, location
+        super().__init__(f"invalid plan{f' at {location}' if location else ''}: {reason}")
 
 
 class BudgetExceeded(CostGymError):
@@ -124,11 +124,11 @@ def check_known(kind: str, name: Any, known: Collection[str]) -> None:
         raise UnknownName(kind, str(name), known)
 
 
-def check_positive(place: str, value: object, or_none: bool = False) -> None:
+def check_positive(location: str, value: object, or_none: bool = False) -> None:
     """Raise ConfigError unless a setting is a positive whole number, or, where it may be, None."""
     allowed = isinstance(value, int) and not isinstance(value, bool) and value >= 1
     if not allowed and not (or_none and value is None):
-        raise ConfigError(place, f"expected a positive whole number{' or None' if or_none else ''}, got {value!r}")
+        raise ConfigError(location, f"expected a positive whole number{' or None' if or_none else ''}, got {value!r}")
 
 
 def require(module: str, extra: str) -> ModuleType:

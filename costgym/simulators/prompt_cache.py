@@ -98,8 +98,8 @@ class ModelPrices(StrictModel):
         for longer in self.above:
             if usage.input_tokens > longer.tokens:
                 tier = longer
-        cached = self._class_price(tier, "cached")
-        written = self._class_price(tier, "cache_write")
+        cached = self._class_price(tier, "cached") if usage.cached_tokens else 0.0
+        written = self._class_price(tier, "cache_write") if usage.cache_write_tokens else 0.0
         fresh = usage.input_tokens - usage.cached_tokens - usage.cache_write_tokens
         total = fresh * tier.input + usage.cached_tokens * cached + usage.cache_write_tokens * written
         return (total + usage.output_tokens * tier.output) / MILLION + self.per_request

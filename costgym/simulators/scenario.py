@@ -46,6 +46,7 @@ from costgym.simulators.marketplace.sources import (
 )
 from costgym.simulators.marketplace.stress import Stress
 from costgym.simulators.marketplace.writing_market import WritingSource
+from costgym.simulators.one_world.source import OneWorldSource
 from costgym.simulators.pricing import FaasPricing
 from costgym.simulators.prompt_cache import PER_DOLLAR, USUAL, CacheRules, LongPrices, ModelPrices, in_currency
 from costgym.simulators.result_sizes import SizedAnswers
@@ -149,6 +150,7 @@ class Scenario(StrictModel):
         | ToolDeerSource
         | CustomSource
         | WritingSource
+        | OneWorldSource
         | ForgedSource
         | WorldsSource
     ) = Field(default_factory=MarketplaceSource, discriminator="kind")
@@ -323,7 +325,12 @@ def _build(document: str) -> World:
         market_of_its_own = MarketplaceSource(world=source.world, tools=60, providers=12, categories=4, train=4, test=4)
         rules = scenario.model_copy(update={"source": market_of_its_own, "events": ()})
         return recorded_world(rules.build(), scenario.seed, source.data or "")
-    return world_of(scenario, market_of(scenario))
+    world = world_of(scenario, market_of(scenario))
+    if isinstance(source, OneWorldSource):
+        from costgym.simulators.one_world.world import with_vision_prices
+
+        return with_vision_prices(world, scenario.currency)
+    return world
 
 
 def market_of(scenario: Scenario) -> Marketplace:

@@ -39,6 +39,9 @@ class Need:
     asked: bool = True  # the answer must state it; False where it only serves to find another need's fact
     optional: bool = False
     state: bool = False  # it wants an effect to be there once, which calls of its tools make; `fact` is what they return
+    given: bool = False  # it is known from the start: the query, or what everybody knows, answers it, and no tool serves it
+    # texts that an answer must not state beside the fact: it would leave open which of them it means
+    rivals: tuple[str, ...] = ()
     amount: float = 0.0  # what such an effect is worth, in the scenario's currency: what is lost where it is there twice
 
     @property

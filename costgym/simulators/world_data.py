@@ -127,6 +127,11 @@ class WorldData:
             persistence=self.failures.persistence if profile.persistence is None else profile.persistence,
         )
 
+    @property
+    def bills_time(self) -> bool:
+        """Whether calls of some tool are billed by their duration."""
+        return self.faas is not None
+
     @cached_property
     def writes(self) -> bool:
         """Whether some tool writes, or may in other worlds of the same folder, so that episodes have a store."""

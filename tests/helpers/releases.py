@@ -1,4 +1,4 @@
-"""Freeze a release of the benchmark: `python -m tests.helpers.releases NAME` writes its file, which must not exist."""
+"""Freeze a release of the benchmark: `python -m tests.helpers.releases NAME [WORLD]` writes its file, which must not exist."""
 
 import sys
 
@@ -10,13 +10,13 @@ from costgym.experiments.board.run_config import make_run_config
 SUITES = ("quick", "robustness", "opencatp")  # suites of a release: those that need no data of others
 
 
-def make_release(name: str) -> Release:
-    """A release of the suites as they are now."""
-    configs = {suite: make_run_config(suite, seed=0) for suite in SUITES}
+def make_release(name: str, world: int) -> Release:
+    """A release of the suites as they are now in a version of the world."""
+    configs = {suite: make_run_config(suite, seed=0, world=world) for suite in SUITES}
     tracks = {suite: {track.name: freeze(track) for track in config.tracks} for suite, config in configs.items()}
-    return Release(name=name, seed=0, grading="strict", split="test", suites=tracks)
+    return Release(name=name, world=world, seed=0, grading="strict", split="test", suites=tracks)
 
 
 if __name__ == "__main__":
     with (FOLDER / f"{sys.argv[1]}.yaml").open("x", encoding="utf-8") as file:
-        yaml.safe_dump(make_release(sys.argv[1]).model_dump(), file, sort_keys=False)
+        yaml.safe_dump(make_release(sys.argv[1], int([*sys.argv, 1][2])).model_dump(), file, sort_keys=False)

@@ -52,7 +52,7 @@ def test_what_is_no_plan_says_why_and_where(items: Any, reason: str, place: str)
     with pytest.raises(InvalidPlan) as error:
         Plan.from_list(items)
     assert reason in error.value.reason
-    assert error.value.place == place
+    assert error.value.location == place
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_tools_read_only_what_they_can(items: Any, given_kinds: list[str], reaso
     with pytest.raises(InvalidPlan) as error:
         Plan.from_list(items).check_types(TYPES, given_kinds)
     assert error.value.reason == reason
-    assert error.value.place == place
+    assert error.value.location == place
 
 
 def test_a_typed_plan_passes() -> None:

@@ -7,6 +7,7 @@ not cover is removed. All of it is global over a tree search.
 Source: BTP (arXiv 2402.15960), Sections 2.3 and 2.4 and Algorithm 2.
 """
 
+import json
 from collections import deque
 from collections.abc import Sequence
 from math import inf
@@ -132,3 +133,22 @@ class Btp(ToolAccess):
 
     def exhausted(self) -> bool:
         return not self._allowed()
+
+
+class BtpStable(Btp):
+    """`Btp` that shows what its plan has at the beginning to the end: what is used up is refused, and named at the end."""
+
+    suffix = "btp-stable"
+
+    def functions(self, offered: Sequence[Function]) -> Sequence[Function]:
+        return [function for function in offered if self.plan.get(function.name, 0) > 0]
+
+    def system(self) -> str:
+        return ""
+
+    def ending(self) -> str:
+        allowed = self._allowed()
+        left = {name: uses for name, uses in self.left.items() if name in allowed}
+        removed = [name for name, uses in self.plan.items() if uses > 0 and name not in allowed]
+        lines = [prompts.LEFT + json.dumps(left)]
+        return "\n".join([*lines, prompts.REMOVED + ", ".join(removed)] if removed else lines)

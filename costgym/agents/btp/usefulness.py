@@ -166,7 +166,7 @@ class WordModel:
     threshold: float = 0.5  # least probability that counts as help
 
     @cached_property
-    def _places(self) -> dict[str, int]:
+    def _columns(self) -> dict[str, int]:
         return {word: index for index, word in enumerate(self.vocabulary)}
 
     @classmethod
@@ -185,7 +185,7 @@ class WordModel:
         features = np.zeros((len(observed), len(self.vocabulary) + len(NUMBERS)), np.float32)
         for row, observation in zip(features, observed, strict=True):
             for word, count in Counter(words_of(observation)).items():
-                if (column := self._places.get(word)) is not None:
+                if (column := self._columns.get(word)) is not None:
                     row[column] = (1.0 + math.log(count)) * self.rarity[column]
             length = float(np.linalg.norm(row))
             row /= length or 1.0

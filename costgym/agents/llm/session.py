@@ -7,8 +7,10 @@ the session, so that every reply is paid for exactly once and no call passes by 
 import json
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from operator import is_
 from typing import Any, NamedTuple, Protocol
 
+from costgym.agents import prompts
 from costgym.agents.base import TEXT, Agent
 from costgym.agents.llm.types import CallResult, Outcome, Play, SearchResult, Turn
 from costgym.agents.models.base import (
@@ -36,7 +38,7 @@ from costgym.agents.seat import TextSeat
 from costgym.agents.world_side import wrap_model
 from costgym.envs.actions import FINISH as FINISH_NAME
 from costgym.envs.actions import SEARCH, count_tokens, encode_action
-from costgym.envs.chat import MAX_ACTION
+from costgym.envs.chat import COMPACT, MAX_ACTION
 from costgym.simulators.calls import Usage
 from costgym.simulators.status import Status
 from costgym.simulators.tools import Same
@@ -77,10 +79,14 @@ class ToolAccess:
     Attributes:
         suffix: Its part of an agent's name, after "+".
         summarise: After the search, the final answer is written from all executed calls.
+        wants_examples: Past queries that the seat shall hold, with what served them.
+        compact_above: Tokens of a conversation from which the model's summary takes its place; None for never.
     """
 
     suffix: str = ""
     summarise: bool = False
+    wants_examples: int = 0
+    compact_above: int | None = None
 
     def reset(self, session: "LlmSession") -> None:
         """Begin a new episode."""
@@ -92,6 +98,14 @@ class ToolAccess:
     def system(self) -> str:
         """Return what the model is told now, beside its instructions."""
         return ""
+
+    def ending(self) -> str:
+        """Return what the model is told now, at the end of the conversation."""
+        return ""
+
+    def unwrap(self, call: FunctionCall) -> FunctionCall:
+        """Return the call that is meant by a call of one of this access's functions."""
+        return call
 
     def refuse(self, call: FunctionCall) -> Refusal | None:
         """Return the reason why a call must not be made; None if it may."""
@@ -135,8 +149,12 @@ class LlmSession:
         self.executed: list[CallResult] = []
         self._shown: list[tuple[Message, Message]] = []  # the reply with each executed call, and the call's result
         self._owed: Usage | None = None
+        limits = [part.compact_above for part in access if part.compact_above is not None]
+        self._compact_above = min(limits, default=None)
+        self._compacted: list[tuple[tuple[Message, ...], Message]] = []  # conversations, and the summaries in their places
         prices = seat.token_pricing
         served = model.name.startswith("openai:")  # by a server, which counts what it reads from its cache
+        self._window = None if prices is None else prices.window
         self._prompts = None if prices is None or prices.cache is None or served else PromptWriter(prices.cache.order)
         self._told: list[str] = []  # in the system message, beside the instructions
         self._system = _PLAIN
@@ -163,16 +181,41 @@ class LlmSession:
     def ask(self, history: Sequence[Message], purpose: str = ACT, functions: Sequence[Function] | None = None) -> Play[Reply]:
         """A reply of the model to a history for a `purpose`, with the accesses' functions or these; the next action pays it."""
         yield from self.pay()
+        if self._compact_above is not None and purpose == ACT:
+            history = yield from self._compact(history, self._compact_above)
         if functions is None:
             functions = self.offered() if purpose in (ACT, PLAN) else ()
         messages = [self._instructions(purpose), *history]
+        if purpose in (ACT, PLAN) and (texts := [text for part in self.access if (text := part.ending())]):
+            messages.append(Message(USER, prompts.STATUS + "\n".join(texts)))
         answer = self.model.complete(messages, functions, purpose)
         self.queries += 1
         self._owed = answer.usage
+        if self._window is not None and answer.usage.input_tokens > self._window:
+            # the world refuses the request, as a server does, and the model says nothing
+            self._owed = answer.usage._replace(output_tokens=0)
+            return Reply(Message(ASSISTANT, ""), Usage(0, 0))
         if self._prompts is not None:
             self._owed = answer.usage._replace(prompt=self._prompts.write(messages, functions))
         answer.count_in(self.replies)
         return answer
+
+    def _compact(self, history: Sequence[Message], above: int) -> Play[Sequence[Message]]:
+        """The conversation with the model's summaries in the places of what they sum up; a long one is summed up now."""
+        for whole, summary in reversed(self._compacted):
+            if len(history) >= len(whole) and all(map(is_, whole, history)):
+                shorter = [history[0], summary, *history[len(whole) :]]
+                break
+        else:
+            shorter = list(history)
+        if len(shorter) < 3 or shorter[-1].role != TOOL or sum(message.tokens for message in shorter) <= above:
+            return shorter
+        text = (yield from self.summarise(shorter)).answer or ""
+        if self.seat.env_id.endswith("-v1"):
+            self.info = (yield encode_action(COMPACT, {"summary": text}, usage=self._take())).info
+        message = Message(USER, prompts.COMPACTED + text)
+        self._compacted.append((tuple(history), message))
+        return [history[0], message]
 
     def pay(self) -> Play[None]:
         """Pay for the last reply, if that is still to be done."""
@@ -220,6 +263,8 @@ class LlmSession:
                 turn.messages.append(Message(USER, CUT if reply.outcome == TRUNCATED else NUDGE))
             return turn
         written = [call if isinstance(call.name, str) else call._replace(name=str(call.name)) for call in message.calls]
+        for part in self.access:
+            written = [part.unwrap(call) for call in written]
         for call in written:
             if call.name == FINISH_NAME:
                 ending, problem = (None, CUT) if reply.outcome == TRUNCATED else read_finish(call)
@@ -256,6 +301,32 @@ class LlmSession:
                     part.result(result)
             if news:
                 turn.messages.append(Message(USER, NEWS + "; ".join(news)))
+        return turn
+
+    def run_plan(self, message: Message, steps: Sequence[tuple[FunctionCall, Mapping[str, Any]]]) -> Play[Turn]:
+        """Have a plan run as a whole, each of its calls past the tool access; a step is a call and its place in the plan."""
+        calls = [call._replace(id=f"plan_{number}") for number, (call, _) in enumerate(steps)]
+        written = Message(ASSISTANT, message.content, tuple(calls), extra=message.extra, tokens=message.tokens)
+        turn = Turn([written], nodes=1 + 2 * len(calls))
+        documents = [{**self._document(call), **more} for call, (_, more) in zip(calls, steps, strict=True)]
+        outcome = yield to_json({"plan": documents, "usage": self._take().document()})
+        self.info = outcome.info
+        results = read_results(outcome.info, len(calls))
+        if len(outcome.info["results"]) != len(calls):  # it is no plan, and is refused as a whole
+            turn.messages = [message, Message(USER, outcome.observation)]
+            results = [("", Status.MALFORMED, False)] * len(calls)
+        for call, (text, status, executed) in zip(calls, results, strict=True):
+            result, shown = CallResult(call, text, status, executed), _result_message(call, text)
+            if turn.messages[0] is written:
+                turn.results.append(result)
+                turn.messages.append(shown)
+            if executed:
+                self.executed.append(result)
+                self._shown.append((written, shown))
+            for part in self.access:
+                part.result(result)
+        if news := outcome.info["news"]:
+            turn.messages.append(Message(USER, NEWS + "; ".join(news)))
         return turn
 
     def search(self, **arguments: str) -> Play[None]:
@@ -388,6 +459,7 @@ class LlmAgent(Agent):
         self.env_id = env_id
         self._model, self.handles = wrap_model(model)
         self._strategy, self._access = strategy, tuple(access)
+        self.wants_examples = max((part.wants_examples for part in access), default=0)
         self.name = name or "+".join([strategy.name, *[part.suffix for part in access if part.suffix]])
         self.model = model.name
         self.session: LlmSession | None = None

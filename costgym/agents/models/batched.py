@@ -43,7 +43,7 @@ class Batch:
         # one thread for the model: in each that computes, CUDA's and OpenMP's libraries keep workspaces of their own
         self._worker = ThreadPoolExecutor(1)
         self._playing = set(range(seats))
-        self._asked: dict[int, Request] = {}
+        self._waiting: dict[int, Request] = {}
         self._under_way: set[int] = set()
         self._replies: dict[int, Reply | BaseException] = {}
         self.closed, self.size = False, seats
@@ -52,7 +52,7 @@ class Batch:
     def ask(self, number: int, request: Request) -> Reply:
         """Wait for the reply to a request of one seat; raises InterruptedError where the batch was closed."""
         with self._turn:
-            self._asked[number] = request
+            self._waiting[number] = request
             self._go_on()
             self._turn.wait_for(lambda: self.closed or number in self._replies)
             if self.closed:
@@ -77,7 +77,7 @@ class Batch:
 
     def _go_on(self) -> None:
         """If every seat waits, let the model speak until one of them has its reply."""
-        if self.closed or not self._playing or self._asked.keys() | self._under_way != self._playing:
+        if self.closed or not self._playing or self._waiting.keys() | self._under_way != self._playing:
             return
         try:
             replies = self._worker.submit(self._speak).result()
@@ -85,17 +85,17 @@ class Batch:
             self._under_way -= replies.keys()
         # whatever fails here fails for every seat that waits: each of them raises it in its own thread
         except BaseException as error:
-            self._replies |= dict.fromkeys(self._under_way | self._asked.keys(), error)
-            self._asked, self._under_way = {}, set()
+            self._replies |= dict.fromkeys(self._under_way | self._waiting.keys(), error)
+            self._waiting, self._under_way = {}, set()
             self._talks = self._model.side_by_side(self.size)
         self._turn.notify_all()
 
     def _speak(self) -> Mapping[int, Reply]:
         """Take what was asked, and return the first replies."""
-        for number in sorted(self._asked):
-            self._talks.begin(number, *self._asked[number])
-        self._under_way |= self._asked.keys()
-        self._asked = {}
+        for number in sorted(self._waiting):
+            self._talks.begin(number, *self._waiting[number])
+        self._under_way |= self._waiting.keys()
+        self._waiting = {}
         while not (replies := self._talks.step()):
             pass
         return replies

@@ -29,7 +29,7 @@ class Cached:
     def __init__(self, model: LanguageModel, path: str | Path, identity: str = "", keeps_failures: bool = False) -> None:
         self.model, self.name, self.path = model, model.name, Path(path)
         self._identity, self._seed, self._keeps_failures = identity, 0, keeps_failures
-        self._asked: Counter[str] = Counter()
+        self._counts: Counter[str] = Counter()
         self._failed: Counter[str] = Counter()
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -54,7 +54,7 @@ class Cached:
 
     def reset(self, seed: int) -> None:
         self._seed = seed
-        self._asked.clear()
+        self._counts.clear()
         self.model.reset(seed)
 
     def complete(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str = ACT) -> Reply:
@@ -98,8 +98,8 @@ class Cached:
         more = [dict(self.options)] if self.options else []
         request = [self.name, self._identity, self._seed, purpose, conversation, documents, *more]
         digest = hashlib.sha256(json.dumps(request, sort_keys=True, default=str).encode()).hexdigest()
-        self._asked[digest] += 1
-        return f"{digest}:{self._asked[digest]}"
+        self._counts[digest] += 1
+        return f"{digest}:{self._counts[digest]}"
 
 
 def _call(call: FunctionCall) -> list[Any]:

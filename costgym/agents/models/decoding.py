@@ -26,7 +26,7 @@ class Decoder:
         self._cache = _Rows(self._torch, seats)
         self._row = list(range(seats))
         self._read: list[list[int]] = [[] for _ in range(seats)]
-        self._said: dict[int, list[int]] = {}
+        self._written: dict[int, list[int]] = {}
 
     def begin(self, seat: int, prompt: Sequence[int]) -> None:
         """Read a prompt, as far as the seat has not read it before, and say the first token."""
@@ -35,37 +35,37 @@ class Decoder:
         known = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(prompt[:-1], before, strict=False)))
         positions = self._torch.arange(known, len(prompt), device=self._model.device)[None]
         self._read[seat] = list(prompt)
-        self._said[seat] = self._next([prompt[known:]], positions, seat)
+        self._written[seat] = self._next([prompt[known:]], positions, seat)
 
     def step(self) -> dict[int, list[int]]:
         """Say one token more in every conversation under way, and take out those replies that are complete."""
-        done = {seat: tokens for seat, tokens in self._said.items() if tokens[-1] == self._end or len(tokens) >= self._most}
+        done = {seat: tokens for seat, tokens in self._written.items() if tokens[-1] == self._end or len(tokens) >= self._most}
         for seat in done:
-            del self._said[seat]
-        if done or not self._said:
+            del self._written[seat]
+        if done or not self._written:
             return done
         rows = self._make_dense()
         seats = sorted(range(len(self._row)), key=self._row.__getitem__)[:rows]
         # a row without a conversation says something, too, behind what counts; it may not make the others wider, so it forgets
-        width = max(len(self._read[seat]) for seat in self._said)
+        width = max(len(self._read[seat]) for seat in self._written)
         for seat in seats:
             del self._read[seat][width:]
-        spoken = [[self._said[seat][-1] if seat in self._said else self._end] for seat in seats]
+        spoken = [[self._written[seat][-1] if seat in self._written else self._end] for seat in seats]
         positions = self._torch.tensor([[len(self._read[seat])] for seat in seats], device=self._model.device)
         following = dict(zip(seats, self._next(spoken, positions), strict=True))
-        for seat, tokens in self._said.items():
+        for seat, tokens in self._written.items():
             self._read[seat].append(tokens[-1])
             tokens.append(following[seat])
         return {}
 
     def _make_dense(self) -> int:
         """Return how many of the first rows have all conversations; where half of them have none, the order changes."""
-        active = sorted(self._said)
+        active = sorted(self._written)
         # a forward pass computes every row up to the last active one, so half-empty batches are packed first
         rows = 1 + max(self._row[seat] for seat in active)
         if 2 * len(active) <= rows:
             rows = len(active)
-            seats = [*active, *(seat for seat in range(len(self._row)) if seat not in self._said)]
+            seats = [*active, *(seat for seat in range(len(self._row)) if seat not in self._written)]
             self._cache.order([self._row[seat] for seat in seats])
             for row, seat in enumerate(seats):
                 self._row[seat] = row
@@ -101,29 +101,29 @@ class _Rows(Cache):  # type: ignore[misc]
     def __init__(self, torch: Any, seats: int) -> None:
         super().__init__(layers=[])
         self._torch, self._seats = torch, seats
-        self._kept: list[list[Any]] = []
+        self._cache: list[list[Any]] = []
 
     def open(self, rows: slice, positions: Any, width: int) -> None:
         """The next pass is of these rows, and writes these columns."""
         self._open, self._positions, self._width = rows, positions, width
 
     def order(self, rows: list[int]) -> None:
-        self._kept = [[part[rows] for part in parts] for parts in self._kept]
+        self._cache = [[part[rows] for part in parts] for parts in self._cache]
 
     def update(self, keys: Any, values: Any, layer: int, *_: Any, **__: Any) -> tuple[Any, Any]:
         torch = self._torch
-        if layer == len(self._kept):
-            self._kept.append([part.new_zeros((self._seats, part.shape[1], 0, part.shape[3])) for part in (keys, values)])
+        if layer == len(self._cache):
+            self._cache.append([part.new_zeros((self._seats, part.shape[1], 0, part.shape[3])) for part in (keys, values)])
         for number, part in enumerate((keys, values)):
-            whole = self._kept[layer][number]
+            whole = self._cache[layer][number]
             # grown in steps of many columns: growing by one token copies the whole cache at every token
             if whole.shape[2] < self._width:
                 more = max(whole.shape[2] + _COLUMNS, self._width) - whole.shape[2]
                 whole = torch.cat([whole, whole.new_zeros((*whole.shape[:2], more, whole.shape[3]))], dim=2)
-                self._kept[layer][number] = whole
+                self._cache[layer][number] = whole
             rows = torch.arange(self._seats, device=whole.device)[self._open, None]
             whole[rows, :, self._positions] = part.transpose(1, 2)
-        first, second = (whole[self._open, :, : self._width] for whole in self._kept[layer])
+        first, second = (whole[self._open, :, : self._width] for whole in self._cache[layer])
         return first, second
 
     def get_seq_length(self, layer_idx: int = 0) -> int:

@@ -68,7 +68,7 @@ class LocalModel:
         self._device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         self._model, self._tokenizer = model.to(self._device).eval(), tokenizer
         self.max_tokens, self.temperature = max_tokens, temperature
-        self._seed = self._said = 0
+        self._seed = self._replies_so_far = 0
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Sent to another process by its name: the weights are read there."""
@@ -77,7 +77,7 @@ class LocalModel:
         return type(self), self._made_with
 
     def reset(self, seed: int) -> None:
-        self._seed, self._said = seed & 0x7FFFFFFF, 0
+        self._seed, self._replies_so_far = seed & 0x7FFFFFFF, 0
 
     def complete(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str = ACT) -> Reply:
         prompt = self._prompt(messages, functions)
@@ -108,10 +108,10 @@ class LocalModel:
         torch, end = self._torch, self._tokenizer.eos_token_id
         tokens = torch.tensor([prompt], device=self._device)
         sampling = {"do_sample": True, "temperature": self.temperature} if self.temperature > 0 else {"do_sample": False}
-        self._said += 1
+        self._replies_so_far += 1
         # a generator of its own, put back afterwards: no chance leaks into or out of the model
         with torch.random.fork_rng(), torch.inference_mode():
-            torch.manual_seed(self._seed + self._said)
+            torch.manual_seed(self._seed + self._replies_so_far)
             output = self._model.generate(
                 input_ids=tokens,
                 attention_mask=torch.ones_like(tokens),

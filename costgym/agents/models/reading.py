@@ -117,7 +117,8 @@ class Reader:
         shown = [message for message in messages if message.role == TOOL]
         return frozenset[int]().union(*(_facts_in(self._known, message.content) for message in (*answers, *shown)))
 
-    def read(self, messages: Sequence[Message], functions: Sequence[Function]) -> Context:
+    def read(self, messages: Sequence[Message], functions: Sequence[Function], status: str = "") -> Context:
+        """Read a conversation and the functions beside it; `status` is what stands at the request's end."""
         changed = self._changed(messages)
         count = len(self._plain)
         self._current = needs = (
@@ -130,6 +131,11 @@ class Reader:
         if messages and messages[0].role == SYSTEM:
             names, costs = read_system(messages[0].content)
         shown, register, search = self._offer(functions)
+        if register is not None:
+            shown = {**shown, **_documented(messages)}
+        if status:
+            removed, changed_costs = read_status(status)
+            shown, costs = {name: None for name in shown if name not in removed}, {**costs, **changed_costs}
         context = Context(
             shown=shown,
             names={name: None for name in names if name not in shown} if register is not None else {},
@@ -147,7 +153,7 @@ class Reader:
             context.doubt = self._doubted(messages[-1])
         for need in range(count):
             fact = need + count if need in changed else need
-            (context.known if fact in facts else context.open).append(need)
+            (context.known if fact in facts or needs[need].given else context.open).append(need)
         if search is not None:
             for message in messages:
                 if message.role == TOOL and message.name == SEARCH:
@@ -271,6 +277,32 @@ class Reader:
     def arguments(self, need: int, context: Context) -> dict[str, Any] | None:
         wanted = context.needs[need].arguments
         return None if wanted is None else dict(wanted)
+
+
+def _documented(messages: Sequence[Message]) -> dict[str, None]:
+    """The tools that results of registrations document, in order."""
+    results = [message.content for message in messages if message.role == TOOL and message.name == REGISTER]
+    return {name: None for text in results if '"documentation"' in text for name in _documented_in(text)}
+
+
+@lru_cache(maxsize=4096)
+def _documented_in(text: str) -> tuple[str, ...]:
+    document = json.loads(text)
+    answers = document["registered"] if isinstance(document["registered"], list) else [document]
+    return tuple(str(answer["registered"]) for answer in answers if "documentation" in answer)
+
+
+@lru_cache(maxsize=1024)
+def read_status(text: str) -> tuple[frozenset[str], Mapping[str, float]]:
+    """Return the tools that the end of a request takes away, and the prices that it tells."""
+    removed: frozenset[str] = frozenset()
+    costs: Mapping[str, float] = {}
+    for line in text.splitlines():
+        if line.startswith(prompts.REMOVED):
+            removed = frozenset(line[len(prompts.REMOVED) :].split(", "))
+        elif line.startswith(prompts.COSTS):
+            costs = json.loads(line[len(prompts.COSTS) :])
+    return removed, costs
 
 
 @lru_cache(maxsize=1024)

@@ -20,6 +20,7 @@ from costgym.agents.models.base import (
 )
 from costgym.agents.models.call_forms import Read, looks_like_a_call, read_arguments, read_calls, resolve_name
 from costgym.agents.models.usage import read_server_usage
+from costgym.simulators.bounds import unreadable
 
 _REASONING = ("reasoning_content", "reasoning")
 _FINISHED: Mapping[str, str] = {
@@ -53,6 +54,7 @@ def read_reply(
     fields: Mapping[str, Any] = message if isinstance(message, Mapping) else {}
     wire = fields.get("tool_calls")
     calls = [_read_call(entry, functions) for entry in wire if isinstance(entry, dict)] if isinstance(wire, list) else []
+    calls = _with_ids_apart(calls)
     legacy = fields.get("function_call")
     if not calls and isinstance(legacy, dict):
         calls = [_read_call({"function": legacy}, functions)]
@@ -75,6 +77,16 @@ def read_reply(
     if usage is None:
         usage, notes = counted.usage, (*notes, ESTIMATED)
     return Reply(replace(counted.message, extra=extra or None), usage, outcome, read.form if read.calls else "", notes)
+
+
+def _with_ids_apart(calls: list[FunctionCall]) -> list[FunctionCall]:
+    """Calls of one reply, none of which has the id of another: their results could not be told apart."""
+    seen: set[str] = set()
+    apart = []
+    for number, call in enumerate(calls):
+        apart.append(call._replace(id=f"{call.id}_{number}") if call.id and call.id in seen else call)
+        seen.add(call.id)
+    return apart
 
 
 def _read_text(
@@ -110,7 +122,7 @@ def _outcome(choice: Mapping[str, Any], message: Mapping[str, Any], read: Read) 
         return REFUSED
     wire = message.get("tool_calls")
     stray = wire and not (isinstance(wire, list) and all(isinstance(entry, dict) for entry in wire))
-    broken = any(not call.name or call.read() is None for call in read.calls)
+    broken = any(not call.name or (given := call.read()) is None or unreadable(given) for call in read.calls)
     if not outcome and (stray or broken or not (read.calls or read.content.strip())):
         return MALFORMED
     return outcome

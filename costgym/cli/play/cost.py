@@ -39,7 +39,7 @@ def cost(
     Example: `costgym cost --agents react,react+btp --models gpt-5-mini,claude-haiku-4-5 --tasks-per-month 10000`
     """
     if traces:
-        from costgym.experiments.play.trace_costs import REPRICED, trace_costs
+        from costgym.experiments.play.costs.trace_costs import REPRICED, trace_costs
 
         if agents:
             raise ConfigError("--agents", "agents are forecast in a scenario; leave them out to price logs")
@@ -53,7 +53,7 @@ def cost(
     if not agents or not models:
         missing = "--agents" if not agents else "--models"
         raise ConfigError(missing, "a forecast needs --agents and --models; to price what you run already, name its logs")
-    from costgym.experiments.play.forecast import forecast
+    from costgym.experiments.play.costs.forecast import forecast
 
     with Progress("playing", quiet) as progress:
         rows = forecast(

@@ -34,7 +34,7 @@ def gate(
     """
     from dataclasses import asdict
 
-    from costgym.experiments.play import gate as gates
+    from costgym.experiments.play.costs import gate as gates
 
     if (baseline is None) == (write_baseline is None):
         raise ConfigError("--baseline", "expected either --baseline FILE or --write-baseline FILE")

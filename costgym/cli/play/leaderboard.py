@@ -79,12 +79,14 @@ def leaderboard(
     from costgym.experiments.leaderboard import JudgeOptions, make_run_config, run
 
     model.keep_replies(model.judge)
+    if release is not None and options.world is None:
+        from costgym.experiments.board.release import load_release
+
+        options = options.model_copy(update={"world": load_release(release).world})
     config = make_run_config(options)
     if model.batch > 1:
         config = config.model_copy(update={"batch": model.batch})
     if release is not None:
-        from costgym.experiments.board.release import load_release
-
         load_release(release).check(config)
         config = config.model_copy(update={"release": release})
     with workers.open(options.model, model.batch, model.concurrency) as engine, Progress("playing", quiet) as progress:

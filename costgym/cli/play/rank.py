@@ -83,9 +83,9 @@ def rank(
     from costgym.experiments.board.run_config import CommandConfig
     from costgym.experiments.leaderboard import make_run_config, run
     from costgym.experiments.pages.table import print_table
+    from costgym.experiments.play.costs.spending import Spending
     from costgym.experiments.play.execution.concurrent import Concurrent
-    from costgym.experiments.play.notices import server_notices
-    from costgym.experiments.play.spending import Spending
+    from costgym.experiments.play.models.notices import server_notices
     from costgym.experiments.serve.command.agent import Command
     from costgym.experiments.serve.command.process import choose_isolation
 

@@ -37,7 +37,7 @@ def run(
     from costgym.experiments.pages.table import print_row
     from costgym.experiments.play.execution.concurrent import batch_of
     from costgym.experiments.play.metrics import summarise
-    from costgym.experiments.play.notices import server_notices
+    from costgym.experiments.play.models.notices import server_notices
     from costgym.experiments.play.rollout import expect_spending, rollout
 
     if (name or agent) is None or None not in (name, agent):

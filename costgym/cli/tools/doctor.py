@@ -23,7 +23,7 @@ def doctor(
     """
     from costgym.agents.models.named import read_model_name
     from costgym.agents.models.openai import OpenAIModel
-    from costgym.experiments.play.doctor import diagnose, model_file
+    from costgym.experiments.play.models.doctor import diagnose, model_file
     from costgym.simulators.files import write_atomically
 
     name = read_model_name(model)

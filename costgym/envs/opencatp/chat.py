@@ -6,17 +6,33 @@ from typing import Any
 from costgym.envs.actions import count_tokens, read_usage
 from costgym.envs.base import takes
 from costgym.envs.opencatp.base import OpenCATPBase, OpenCATPSettings
-from costgym.envs.spaces import UnicodeText
+from costgym.envs.spaces import CallText, UnicodeText
 from costgym.simulators.calls import Usage
 from costgym.simulators.errors import CostGymError, InvalidPlan
-from costgym.simulators.opencatp.tools import SIGNATURES, TOOLS
+from costgym.simulators.opencatp.tools import IMAGE, SIGNATURES, TOOLS
 from costgym.simulators.opencatp.world import PlanEpisode, PlayedPlan
-from costgym.simulators.plan import Plan
+from costgym.simulators.plan import TASK_INPUT, Plan
 from costgym.simulators.prompt_cache import USUAL, ModelPrices
 from costgym.simulators.quality import INVALID_PLAN_REWARD
 
 MAX_ACTION_CHARS, MAX_OBSERVATION_CHARS = 100_000, 20_000
 MAX_PROBLEM_CHARS = 240
+
+
+class PlanText(CallText):
+    """The space of texts whose samples are plans, with some nonsense between."""
+
+    def _call(self) -> Any:
+        """A plan of one to four tools, each after the task's input or an earlier tool whose output it can read."""
+        plan: list[Any] = []
+        made = {TASK_INPUT: IMAGE}
+        for _ in range(1 + int(self._luck() * 4)):
+            open_tools = [tool for tool in TOOLS if tool not in made and SIGNATURES[tool].takes in made.values()]
+            tool = open_tools[int(self._luck() * len(open_tools))]
+            before = [name for name, gives in made.items() if gives == SIGNATURES[tool].takes]
+            plan += [tool, [before[int(self._luck() * len(before))]]]
+            made[tool] = SIGNATURES[tool].gives
+        return plan
 
 
 class OpenCATPChatEnv(OpenCATPBase[str, str]):
@@ -84,7 +100,7 @@ class OpenCATPChatEnv(OpenCATPBase[str, str]):
     def __init__(self, settings: OpenCATPSettings) -> None:
         self._configure(settings)
         self.observation_space = UnicodeText(MAX_OBSERVATION_CHARS)
-        self.action_space = UnicodeText(MAX_ACTION_CHARS)
+        self.action_space = PlanText(MAX_ACTION_CHARS) if self.worlds[-1] else UnicodeText(MAX_ACTION_CHARS)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         self._begin(seed, options)

@@ -15,7 +15,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from costgym.agents.base import Agent
+from costgym.agents.base import Agent, view_of
 from costgym.agents.btp.experience import Experience
 from costgym.agents.btp.plan import BtpSettings
 from costgym.agents.custom import is_custom
@@ -24,22 +24,22 @@ from costgym.agents.models.base import LanguageModel
 from costgym.agents.models.cached import Cached
 from costgym.agents.models.named import read_model_name
 from costgym.agents.registry import make_agent, make_model
-from costgym.experiments.board.conditions import currency_of, grouped, place_of, rank_rows, ranking_metric
+from costgym.experiments.board.conditions import currency_of, grouped, rank_rows, ranking_metric, row_of
 from costgym.experiments.board.judged import VERDICTS, JudgeOptions, judge_run, with_verdicts
 from costgym.experiments.board.rows import BY_EPISODE, columns_of, tokens_counted
 from costgym.experiments.board.run_config import FORMAT, RunConfig, TrackConfig, copied_run, entry_of, read_run_config
 from costgym.experiments.board.run_log import EPISODES, EpisodeOutput, Key, RunLog, read_episodes
 from costgym.experiments.board.tracks import track_documents, track_of
+from costgym.experiments.play.costs.spending import Spending, sample_episodes
 from costgym.experiments.play.episodes import RolloutContext, play_many
 from costgym.experiments.play.execution.concurrent import CONCURRENCY, Concurrent, batch_of, engine_for, for_replays
 from costgym.experiments.play.execution.engine import Engine
 from costgym.experiments.play.experience import ExperienceSettings, describe_experience, past_uses
 from costgym.experiments.play.judging.verdicts import Verdicts
 from costgym.experiments.play.metrics import GRADINGS, episode_figures, summarise, with_budget_areas, with_fault_robustness
-from costgym.experiments.play.notices import server_notices
+from costgym.experiments.play.models.notices import server_notices
 from costgym.experiments.play.result_set import Results
 from costgym.experiments.play.results import EpisodeResult
-from costgym.experiments.play.spending import Spending, sample_episodes
 from costgym.experiments.play.trajectories.format import relocated
 from costgym.experiments.play.trajectories.verify import BROKEN
 from costgym.simulators.errors import ConfigError, DataError, UnknownName
@@ -170,10 +170,10 @@ def summarise_run(
 
 def rows_of(config: RunConfig, results: Iterable[EpisodeResult]) -> list[dict[str, Any]]:
     """The rows of a run, one per track, agent and condition, in the order of its configuration."""
-    groups = grouped(results, place_of)
+    groups = grouped(results, row_of)
     rows = []
     for each in config.rows():
-        if own := groups.get(each.place):
+        if own := groups.get(each.identity):
             calm, about = each.condition.calm, {"seed": config.seed, "seeds": each.track.seeds}
             figures = summarise(own, config.grading, episodes=each.condition.episodes, **about)
             row = {"track": each.track.name, **figures, **({} if tokens_counted(each, own) else {"metered": False})}
@@ -394,7 +394,7 @@ class Entries:
                 return RolloutContext(place.make_env(player.env_id, place.conditions[condition]), player)
             agent = make_agent(
                 name,
-                place.env if place.env in entry.env_ids else entry.env_id,
+                place.env if view_of(place.env) in entry.env_ids else entry.env_id,
                 model=model,
                 experience=self._experience if entry.needs_experience else None,
                 search=SearchSettings.chosen(config.search, name.partition("+")[0]),

@@ -58,8 +58,8 @@ def condition_key(budget: Mapping[str, float], settings: Mapping[str, Any], trac
     return json.dumps([track, dict(budget), dict(settings)], sort_keys=True)
 
 
-def place_of(result: EpisodeResult) -> tuple[str, str, str]:
-    """The row of an episode, as `RowConfig.place`."""
+def row_of(result: EpisodeResult) -> tuple[str, str, str]:
+    """The row of an episode, as `RowConfig.identity`."""
     return track_of(result.env, result.settings), result.agent, condition_key(result.budget, result.settings)
 
 
@@ -134,7 +134,7 @@ def budget_order(budget: Mapping[str, float]) -> tuple[float, ...]:
     return tuple(budget.get(name, math.inf) for name in RESOURCES)
 
 
-def condition_places(document: Mapping[str, Any]) -> dict[str, int]:
+def condition_ranks(document: Mapping[str, Any]) -> dict[str, int]:
     """The place of every condition of a leaderboard, by its key."""
     listed = document.get("conditions")
     if listed is None:
@@ -165,7 +165,7 @@ def rank_rows(
 ) -> list[Mapping[str, Any]]:
     """Rows in the order of the leaderboard: by track and condition, metered ones first, then the best by the figure that ranks,
     then the cheapest. A row without a figure, since the infrastructure broke all its episodes, comes last."""
-    places = condition_places({**document, "rows": rows})
+    places = condition_ranks({**document, "rows": rows})
     metrics = {track: ranking_metric(document, grading, track) for track in {row.get("track") for row in rows}}
 
     def place(row: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from costgym.agents.base import TEXT
-from costgym.experiments.board.conditions import place_of
+from costgym.agents.base import TEXT, view_of
+from costgym.experiments.board.conditions import row_of
 from costgym.experiments.board.run_config import RunConfig
 from costgym.experiments.board.run_log import trajectory_path
 from costgym.experiments.play.execution.concurrent import CONCURRENCY, engine_for
@@ -61,7 +61,7 @@ def judge_run(
 def _recordings(folder: Path, config: RunConfig, verdicts: Verdicts) -> Iterator[Recording]:
     """The recorded episodes of chat agents that have no verdict, or a void one."""
     judged = {key for key, verdict in verdicts.found.items() if verdict.verdict != VOID}
-    chats = [row for row in config.rows() if row.track.env == TEXT]
+    chats = [row for row in config.rows() if view_of(row.track.env) == TEXT]
     if not chats:
         raise ConfigError("--judge", "expected a run with chat agents, whose answers are texts")
     for row in chats:
@@ -70,7 +70,7 @@ def _recordings(folder: Path, config: RunConfig, verdicts: Verdicts) -> Iterator
         header = next(lines, "")
         for number, line in enumerate(lines, 2):
             recorded = parse_trajectory(line, path, number)
-            key = _key(row.place, recorded.episode)
+            key = _key(row.identity, recorded.episode)
             if key not in judged:
                 yield Recording(key, header, line, path, row.track.data)
 
@@ -83,7 +83,7 @@ def with_verdicts(results: Iterable[EpisodeResult], verdicts: Verdicts | None) -
     """A run's results with the judge's figures, in memory alone."""
     if verdicts is None:
         return list(results)
-    return [verdicts.added_to(result, _key(place_of(result), result.episode)) for result in results]
+    return [verdicts.added_to(result, _key(row_of(result), result.episode)) for result in results]
 
 
 def without_verdicts(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -37,6 +37,7 @@ class Release(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     name: str  # such as `costgym-2026.11`
+    world: int = 0  # version of the world in which its suites are played, where they have it
     seed: int
     grading: str
     split: str

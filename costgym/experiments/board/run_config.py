@@ -17,7 +17,7 @@ from costgym.agents.models.named import priced_for, read_model_name
 from costgym.agents.models.prices import load_prices
 from costgym.agents.registry import AgentEntry, agent_names, find_agent, is_trained, read_agent_name, run_folder
 from costgym.envs.base import FILE_PLACES, base_env
-from costgym.envs.registration import class_of, make
+from costgym.envs.registration import class_of, in_version, make, versions_of
 from costgym.envs.world_spec import WorldSpec
 from costgym.experiments.board.conditions import PASS_RATE, Condition, budget_order, grouped
 from costgym.experiments.board.run_options import MAX_SEEDS, RunOptions
@@ -29,7 +29,7 @@ from costgym.simulators import __version__
 from costgym.simulators.errors import ConfigError, DataError, UnknownName
 from costgym.simulators.files import json_text, private_copy, read_text
 from costgym.simulators.ledger import Budget
-from costgym.simulators.scenario import Scenario, load_scenario
+from costgym.simulators.scenario import Scenario, TokenPrices, load_scenario
 
 _WEIGH = ("config.json", "checkpoint.json", "adapter_config.json", "tokenizer.json")  # that determine how weights are used
 
@@ -91,12 +91,14 @@ class TrackConfig(BaseModel):
 
     def make_env(self, env_id: str, condition: Condition, data: str | None = None) -> gym.Env[Any, Any]:
         """The environment in which an agent plays under a condition."""
-        if view_of(env_id) not in TRACKS[self.name].views:
+        view = view_of(env_id)
+        if view not in TRACKS[self.name].views:
             raise ConfigError("--agents", f"{env_id} is not an environment of the track {self.name}; {self.env} is")
+        env_id = in_version(view, self.world.version)
         world, varied = class_of(env_id).world_class(self.scenario).varied(condition.settings)
         settings = {
             **self.settings.get(ALL_VIEWS, {}),
-            **self.settings.get(env_id, {}),
+            **self.settings.get(view, {}),
             **varied,
             "split": self.split,
             "budget": dict(condition.budget) or (None if TRACKS[self.name].computes_limits else {}),
@@ -130,7 +132,7 @@ class TrackConfig(BaseModel):
     def document(self) -> dict[str, Any]:
         """World, conditions and ranking figure, as `leaderboard.json` lists its tracks."""
         summary = self.world.summary()
-        documents = self.settings.get(self.env, {}).get("documents")
+        documents = self.settings.get(view_of(self.env), {}).get("documents")
         return {
             "name": self.name,
             "ranked_by": self.ranked_by,
@@ -155,8 +157,8 @@ class RowConfig(NamedTuple):
         return self.track.name, self.agent, self.number
 
     @property
-    def place(self) -> tuple[str, str, str]:
-        """The same by the key of the condition, as `conditions.place_of` an episode has it."""
+    def identity(self) -> tuple[str, str, str]:
+        """The same by the key of the condition, as `conditions.row_of` an episode has it."""
         return self.track.name, self.agent, self.condition.key
 
 
@@ -346,12 +348,17 @@ def _tracks_of(suite: Suite, world: SuiteWorld, agents: Sequence[str], asked: Ru
     seeds = asked.seeds if asked.seeds is not None and fits else world.seeds
     settings = world.settings_of(asked.grading, asked.documents)
     made: dict[str, Any]
+    known = versions_of(world.env)
+    version = world.world if asked.world is None else asked.world
+    version = version if version in known else known[0]
     if kind.world_kind == "tools":
         named = asked.scenario if fits and asked.scenario is not None else world.scenario
         data = asked.data if fits else None
         found = named if isinstance(named, Scenario) else load_scenario(named, data)
-        if world.prices and found.tokens is None and read_model_name(asked.model) is None:
-            found = load_prices().price(found, world.prices)
+        found = found.in_world(version, *(known if asked.world is None else ()))
+        version = found.world
+        if found.tokens is None and read_model_name(asked.model) is None:
+            found = _with_prices(found, world)
         made = {"scenario": priced_for(found, asked.model, asked.prices if fits else None)}
     elif "profile" not in kind.world_class.arguments_of_world:
         made = {}
@@ -363,12 +370,13 @@ def _tracks_of(suite: Suite, world: SuiteWorld, agents: Sequence[str], asked: Ru
     limits = [Budget()] if budgets is None else Budget.parse(budgets) if isinstance(budgets, str) else list(budgets)
     tracks = []
     for track, names in grouped(agents, lambda name: _tracks_with(world, name)[0]).items():
-        env_id = TRACKS[track].views[0]
+        view = TRACKS[track].views[0]
+        env_id = in_version(view, version)
         conditions = []
         spec: WorldSpec | None = None
         for limit, varied in product(limits, _varied(suite, world, asked.vary or {} if fits else {})):
             of_env = kind.world_class({}).varied(varied)[1]
-            arguments = {**settings.get(ALL_VIEWS, {}), **settings.get(env_id, {}), **of_env}
+            arguments = {**settings.get(ALL_VIEWS, {}), **settings.get(view, {}), **of_env}
             env = base_env(make(env_id, split=asked.split, disable_env_checker=True, **made, **arguments))
             spec = env.world_spec()
             count = asked.episodes or (world.episodes or 0) // world.seeds * seeds or env.instances
@@ -393,6 +401,15 @@ def _tracks_of(suite: Suite, world: SuiteWorld, agents: Sequence[str], asked: Ru
             )
         )
     return tracks
+
+
+def _with_prices(scenario: Scenario, world: SuiteWorld) -> Scenario:
+    """A scenario whose simulated model pays for tokens, or does not, as the suite says; version 1 has prices by default."""
+    if world.prices and not scenario.world:
+        return load_prices().price(scenario, world.prices)
+    if scenario.world and not world.prices and "text" in world.tracks:
+        return scenario.model_copy(update={"tokens": TokenPrices(input=0.0, output=0.0)})
+    return scenario
 
 
 def _varied(suite: Suite, world: SuiteWorld, vary: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:

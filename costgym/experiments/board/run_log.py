@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from costgym.experiments.board.conditions import grouped, place_of
+from costgym.experiments.board.conditions import grouped, row_of
 from costgym.experiments.board.run_config import RowConfig, RunConfig
 from costgym.experiments.play.results import EpisodeResult
 from costgym.experiments.play.trajectories.format import parse_header, parse_trajectory
@@ -36,7 +36,7 @@ class RunLog:
     def __init__(self, folder: Path, config: RunConfig) -> None:
         self._path = folder / EPISODES
         rows = list(config.rows())
-        self._keys = {row.place: row.key for row in rows}
+        self._keys = {row.identity: row.key for row in rows}
         self._files = {row.key: folder / trajectory_path(row) for row in rows}
         self.found = self._load()
         for track in config.tracks:
@@ -84,7 +84,7 @@ class RunLog:
         write_atomically(self._path, "".join(f"{result.to_json()}\n" for result in results))
 
     def _key(self, result: EpisodeResult) -> Key:
-        return (*self._keys[place_of(result)], result.episode)
+        return (*self._keys[row_of(result)], result.episode)
 
     def _open(self, path: Path, header: str) -> LineFile:
         if self._trajectories is None or self._trajectories.path != path:

@@ -58,6 +58,9 @@ class RunOptions(Settings):
         bool, option("Play the trained agents that ship (extra `train`) instead of replaying them.", "", "--play-zoo")
     ] = False
     alpha: Annotated[Sequence[float] | None, option("Suite opencatp: weights of the score; 0.5 by default.", "A,B,...")] = None
+    world: Annotated[
+        int | None, option("Version of the world; by default the suite's, which is 1 where there is one.", "0|1", ge=0, le=1)
+    ] = None
 
     @model_validator(mode="before")
     @classmethod

@@ -48,7 +48,10 @@ class SuiteWorld:
     episodes: int | None = None  # per agent and condition; None for every instance that the world has
     seeds: int = 1  # episodes of one task in a row, each under the next seed
     scenario: str = ""
-    prices: str = ""  # the model whose tokens' prices the simulated model pays, from the dated table; "" where they are free
+    # the model whose tokens' prices the simulated model pays in version 0, from the dated table; version 1 has its own prices.
+    # "" where tokens are free in both
+    prices: str = ""
+    world: int = 1  # version of the world, where the environments have it
     env: str = TEXT
     tracks: tuple[str, ...] = ("text", "numbers")
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: _RECORDED)  # arguments, by id; `*`: all views
@@ -82,6 +85,7 @@ def _sessions(*agents: str, episodes: int) -> SuiteWorld:
     return SuiteWorld(
         agents,
         episodes=episodes,
+        world=0,  # whose learnt agents saw version 0's observation
         env=SESSION,
         tracks=("sessions",),
         settings={ALL_VIEWS: {"enforcement": "refuse"}},
@@ -121,6 +125,7 @@ _ALL = (
             "price=20",
             400,
             scenario="decision",
+            world=0,
             env=DECISION,
             tracks=("decisions",),
             settings={ALL_VIEWS: {"enforcement": "refuse", "max_steps": STEP_LIMIT}},
@@ -169,6 +174,7 @@ _ALL = (
             "price=20",
             100,
             scenario="marketplace-small",
+            world=0,
             settings={**_ENFORCED, TEXT: {"documents": "short", "max_steps": SHORT_STEP_LIMIT}},
         ),
     ),
@@ -180,6 +186,7 @@ _ALL = (
             "price=40",
             100,
             scenario="marketplace-writes",
+            world=0,
             settings={**_ENFORCED, TEXT: {"documents": "short", "max_steps": SHORT_STEP_LIMIT}},
         ),
     ),
@@ -213,7 +220,7 @@ _ALL = (
     _suite(
         "deer",
         "whether a query needs a tool, and whether one fits",
-        SuiteWorld(("deer", "deer-rule"), "price=20", 1000, scenario="decision", env=DECISION, tracks=("decisions",)),
+        SuiteWorld(("deer", "deer-rule"), "price=20", 1000, scenario="decision", world=0, env=DECISION, tracks=("decisions",)),
     ),
     _suite(
         "toolplanner",

@@ -17,7 +17,7 @@ from costgym.agents.registry import CLIENT
 from costgym.experiments.board.conditions import (
     by_condition,
     condition_label,
-    condition_places,
+    condition_ranks,
     currency_of,
     grading_of,
     rank_rows,
@@ -392,7 +392,7 @@ def _sorted_by(
     rows: Sequence[Row], columns: Sequence[Metric], ranks: Mapping[str, Ranks], leaderboard: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
     """Return what the script sorts and filters the rows by."""
-    order = condition_places({**leaderboard, "rows": rows})
+    order = condition_ranks({**leaderboard, "rows": rows})
     numbers = {key: n for n, key in enumerate(sorted({row_key(row, leaderboard) for row in rows}, key=order.__getitem__))}
     return [
         {

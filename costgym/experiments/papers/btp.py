@@ -39,6 +39,7 @@ from costgym.experiments.papers.pictures import curve
 from costgym.experiments.papers.playing import (
     BUDGET,
     enlarged,
+    market,
     play_board,
     play_pieces,
     play_protocols,
@@ -51,7 +52,7 @@ from costgym.experiments.play.experience import ExperienceSettings, describe_exp
 from costgym.experiments.play.metrics import summarise
 from costgym.experiments.play.results import EpisodeResult
 from costgym.simulators.files import write_atomically
-from costgym.simulators.scenario import Scenario, load_scenario
+from costgym.simulators.scenario import Scenario
 
 # -- protocol ----------------------------------------------------------------------------------------------------------------
 
@@ -96,7 +97,7 @@ COMPARED_BUDGETS = (10.0, 20.0, 40.0)  # at which BTP is compared with its plain
 
 def play_protocol(protocol: Protocol, job: Job, agents: Sequence[str] | None = None) -> Tables:
     """Play the paper's agents, then the curves; chosen agents, plain ones first, are played without the curves."""
-    scenario = protocol.scenario(enlarged(load_scenario("marketplace"), job.episodes))
+    scenario = protocol.scenario(enlarged(market(job.world), job.episodes))
     assert protocol.experience is not None
     text = past_uses(scenario, protocol.experience, Local(job.processes), job.progress)
     board = job._replace(out=job.out / "btp")

@@ -199,7 +199,7 @@ def play_policies(names: Mapping[Policy, str], job: Job) -> Played:
                 parts[protocol.name, kind, alpha] = common.folder, folder
     out = job.out / "boards"
     # a process plays whole boards, one after the other: what plans are worth on a sample is worked out once in each
-    work = Local(job.processes).stream(_play, (job.seed, job.episodes or None, str(out)), list(boards.values()))
+    work = Local(job.processes).stream(_play, (job.seed, job.episodes or None, str(out), job.world), list(boards.values()))
     for done, _ in enumerate(work, 1):
         if job.progress is not None:
             job.progress(done, len(boards))
@@ -209,13 +209,14 @@ def play_policies(names: Mapping[Policy, str], job: Job) -> Played:
     }
 
 
-def _play(shared: tuple[int, int | None, str], board: Board) -> Iterator[None]:
+def _play(shared: tuple[int, int | None, str, int], board: Board) -> Iterator[None]:
     """Run a leaderboard of the suite `opencatp`, or go on with it."""
-    seed, episodes, out = shared
+    seed, episodes, out, world = shared
     vary = {"alpha": (board.alpha,), "tasks": (board.tasks,)}
     agents = list(board.agents.values())
     run_leaderboard(
-        make_run_config("opencatp", agents=agents, episodes=episodes, seed=seed, vary=vary), Path(out) / board.folder
+        make_run_config("opencatp", agents=agents, episodes=episodes, seed=seed, vary=vary, world=world),
+        Path(out) / board.folder,
     )
     yield None
 

@@ -33,8 +33,8 @@ from costgym.experiments.papers.claims import (
 )
 from costgym.experiments.papers.paper import BOARD, CHATGPT, PUBLISHED, Job, Paper, Protocol, Row, Tables, published
 from costgym.experiments.papers.pictures import curve
-from costgym.experiments.papers.playing import enlarged, play_board, play_protocols, play_sessions
-from costgym.simulators.scenario import Scenario, load_scenario
+from costgym.experiments.papers.playing import enlarged, market, play_board, play_protocols, play_sessions
+from costgym.simulators.scenario import Scenario
 
 # -- protocol ----------------------------------------------------------------------------------------------------------------
 
@@ -72,7 +72,7 @@ def play_protocol(protocol: Protocol, job: Job, agents: Sequence[str] | None = N
     """Play the agents, by default the paper's, at every number of candidates."""
     # the default scenario with costs dominated by the model's tokens
     prices = {"tokens": GPT_4O, "max_price": 1e7, "currency": "1/10,000 cent", "name": "ecoact"}
-    world = Scenario.model_validate({**load_scenario("marketplace").model_dump(), **prices})
+    world = Scenario.model_validate({**market(job.world).model_dump(), **prices})
     groups = list(protocol.candidates)
     rows: list[Row] = []
     curves: list[Row] = []

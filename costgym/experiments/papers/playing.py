@@ -11,7 +11,7 @@ from costgym.agents.llm.session import LlmAgent, LlmSession
 from costgym.agents.llm.strategies import SearchSettings
 from costgym.agents.registry import make_agent
 from costgym.envs.base import base_env
-from costgym.envs.registration import make
+from costgym.envs.registration import in_version, make
 from costgym.experiments.board.board import check_owner
 from costgym.experiments.board.run_config import make_run_config
 from costgym.experiments.board.run_log import read_episodes
@@ -24,7 +24,7 @@ from costgym.experiments.play.execution.engine import Local, Work
 from costgym.experiments.play.results import EpisodeResult
 from costgym.simulators import __version__
 from costgym.simulators.files import make_folder, read_lines, sole_writer, write_atomically
-from costgym.simulators.scenario import Scenario
+from costgym.simulators.scenario import Scenario, TokenPrices, load_scenario
 from costgym.simulators.world import Episode
 
 BUDGET = 20.0  # BTP's R
@@ -40,6 +40,12 @@ def play_protocols(protocols: Sequence[Protocol], play_one: Callable[[Protocol, 
     return tables
 
 
+def market(world: int) -> Scenario:
+    """The default scenario in a version of the world; tokens are free, as in the papers, unless a paper says otherwise."""
+    scenario = load_scenario("marketplace").in_world(world)
+    return scenario.model_copy(update={"tokens": TokenPrices(input=0.0, output=0.0)}) if world else scenario
+
+
 def enlarged(scenario: Scenario, tasks: int) -> Scenario:
     """Return the scenario with at least the given number of test tasks."""
     source = scenario.source
@@ -51,7 +57,7 @@ def enlarged(scenario: Scenario, tasks: int) -> Scenario:
 def text_env(scenario: Scenario, **settings: Any) -> Any:
     """Create the text view of a paper's table: test tasks, limits that are only recorded, and the judge's grading."""
     usual = {"split": "test", "budget": {}, "enforcement": "record", "grading": "judge", "max_steps": STEP_LIMIT}
-    return make(TEXT, scenario=scenario, disable_env_checker=True, **{**usual, **settings})
+    return make(in_version(TEXT, scenario.world), scenario=scenario, disable_env_checker=True, **{**usual, **settings})
 
 
 def play_board(
@@ -61,6 +67,7 @@ def play_board(
     config = make_run_config(
         "btp",
         scenario=scenario,
+        world=scenario.world,
         agents=agents,
         budgets=budgets,
         episodes=job.episodes,

@@ -30,7 +30,6 @@ from costgym.agents.toolplanner.tags import Retriever, Tags, gold_tools, tag_sco
 from costgym.agents.toolplanner.tree import REQUIRES, match, names, passed
 from costgym.agents.world_side import model_of
 from costgym.envs.base import base_env
-from costgym.envs.chat import MarketplaceChatEnv
 from costgym.experiments.board.run_config import weights_of
 from costgym.experiments.papers.claims import (
     PASSES,
@@ -43,7 +42,7 @@ from costgym.experiments.papers.claims import (
     printed,
 )
 from costgym.experiments.papers.paper import BOARD, PUBLISHED, Job, Paper, Protocol, Row, Tables
-from costgym.experiments.papers.playing import enlarged, play_pieces, play_protocols, text_env
+from costgym.experiments.papers.playing import enlarged, market, play_pieces, play_protocols, text_env
 from costgym.experiments.play.episodes import play, result_of
 from costgym.experiments.play.experience import watch
 from costgym.experiments.play.metrics import summarise
@@ -112,7 +111,7 @@ Played = Mapping[Run, list[Followed]]  # episodes that several tables share
 def play_protocol(protocol: Protocol, job: Job, agents: Sequence[str] | None = None) -> Tables:
     """Play the agents, by default the paper's, at every instruction level."""
     # three tenths of the tasks are of group G3
-    world = protocol.scenario(enlarged(load_scenario("marketplace"), 4 * job.episodes))
+    world = protocol.scenario(enlarged(market(job.world), 4 * job.episodes))
     played = follow_all(agents or planners(), world, protocol, job)
     rows = instruction_rows(played, job.seed)
     if protocol.name == PUBLISHED:
@@ -305,8 +304,9 @@ def tag_rows(played: Played, scenario: Scenario, seed: int = 0) -> list[Row]:
     for level in dict.fromkeys(level for _, level, _ in played):
         granularity = REQUIRES[level] or "category"
         followed = played["toolplanner-no-path", level, 0]
-        env = MarketplaceChatEnv(scenario=scenario, split="test", level=level)
-        world: World = env.world
+        env = base_env(text_env(scenario, level=level))
+        world = env.world
+        assert world is not None
         numbers = of_group(world, env.numbers, len(followed))
         tasks = [world.tasks[numbers[index % len(numbers)]] for index in range(len(followed))]
         gold = [names(gold_tools(task, world.catalog), granularity) for task in tasks]

@@ -14,7 +14,7 @@ from typing import Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from costgym.agents.base import Agent
+from costgym.agents.base import TEXT, Agent
 from costgym.agents.btp.experience import Experience, PastQuery
 from costgym.agents.btp.usefulness import RuleBased, Usefulness
 from costgym.agents.llm.session import LlmAgent
@@ -25,6 +25,7 @@ from costgym.agents.models.simulated import SimulatedRates
 from costgym.agents.registry import make_agent, read_agent_name
 from costgym.agents.world_side import ModelHandle, model_of, wrap_model
 from costgym.envs.chat import MarketplaceChatEnv
+from costgym.envs.registration import class_of, in_version
 from costgym.experiments.play.episodes import chunks, play
 from costgym.experiments.play.execution.engine import Engine, Local
 from costgym.simulators import __version__
@@ -78,7 +79,8 @@ def play_split(
     """Play episodes, by their indices, on the tasks of a split in turn, in the text view, and yield the environment after each.
     Each pass over the tasks has another seed; `key` keeps them apart from episodes of another purpose."""
     player = agent if agent is not None else make_agent("react")
-    env = MarketplaceChatEnv(scenario=scenario, split=split, budget={}, enforcement="record", max_steps=400)
+    chat: type[MarketplaceChatEnv] = class_of(in_version(TEXT, scenario.world))  # type: ignore[assignment]
+    env = chat(scenario=scenario, split=split, budget={}, enforcement="record", max_steps=400)
     for index in episodes:
         turn, row = divmod(index, len(env.numbers))
         play(env, player, env.numbers[row], stable_integer(seed, *key, turn) >> 1)

@@ -9,12 +9,12 @@ from costgym.agents.base import Agent
 from costgym.agents.btp.experience import Experience
 from costgym.agents.registry import Policy, as_agent, find_agent, make_agent
 from costgym.envs.base import base_env
+from costgym.experiments.play.costs.spending import Spending, sample_episodes
 from costgym.experiments.play.episodes import RolloutContext, chunks, play_many
 from costgym.experiments.play.execution.engine import Engine, Local
 from costgym.experiments.play.experience import past_uses
 from costgym.experiments.play.result_set import Results
 from costgym.experiments.play.results import EpisodeResult
-from costgym.experiments.play.spending import Spending, sample_episodes
 from costgym.experiments.play.trajectories.record import Crashes
 from costgym.simulators.errors import ConfigError
 from costgym.simulators.scenario import parse_scenario

@@ -11,7 +11,7 @@ from costgym.agents.prompts import INSTRUCTIONS, NEWS, NUDGE
 from costgym.envs.actions import FINISH as FINISH_NAME
 from costgym.envs.actions import RESERVED, count_tokens, encode_action
 from costgym.envs.base import base_env
-from costgym.envs.registration import make
+from costgym.envs.registration import in_version, make
 from costgym.envs.sessions.base import CANCEL
 from costgym.experiments.play.episodes import AgentInfo, play, result_of
 from costgym.simulators.calls import Usage
@@ -77,7 +77,7 @@ class ToolEpisode:
     ) -> None:
         limits = None if budget is None else Budget.one(budget).as_dict()
         world_settings = {"scenario": _read_scenario(scenario)} if session is None else dict(session)
-        self._env_id = ENV_ID if session is None else SESSION_CHAT
+        self._env_id = SESSION_CHAT if session is not None else in_version(ENV_ID, world_settings["scenario"].world)
         world: Any = base_env(make(self._env_id, disable_env_checker=True, budget=limits, **world_settings, **settings))
         self.env = world
         self.reward, self.over, self._handed_out = 0.0, False, 0.0
@@ -349,7 +349,7 @@ def task_rows(scenario: str | Path | Scenario = "marketplace", split: str = "tes
     world = _read_scenario(scenario)
     if worlds_of(world) is not None:
         raise ConfigError("scenario", "rows of tasks come from one world; name one from the folder, such as FOLDER/0")
-    env: Any = base_env(make(ENV_ID, disable_env_checker=True, scenario=world, split=split))
+    env: Any = base_env(make(in_version(ENV_ID, world.world), disable_env_checker=True, scenario=world, split=split))
     named = ((int(number), env.world.tasks[number]) for number in list(env.numbers)[:tasks])
     return [{"task": number, "id": task.id, "query": task.query, "needs": len(task.needs)} for number, task in named]
 

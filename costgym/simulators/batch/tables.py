@@ -71,6 +71,7 @@ class Tables(NamedTuple):
     version: NDArray[np.int32]  # (T, E + 1, K) number of times that a wish has changed
     serves: NDArray[np.uint64]  # (T, M) bits of the needs that a candidate serves
     required: NDArray[np.uint64]  # (T,) bits of the needs without which an answer is incomplete
+    given: NDArray[np.uint64]  # (T,) bits of the needs that are known from the start
     effects: NDArray[np.void]  # (T, M) `EFFECT`, what a candidate's calls do to the store
     # state, told: (T,) bits of the needs that want an effect, and of those whose fact is asked for as well
     state: NDArray[np.uint64]
@@ -93,7 +94,7 @@ def batch_rules(world: World, budget: Budget, enforcement: Enforcement, alone: b
     # a call that runs to its end can be cut off while it loads by a limit of seconds only
     cut_off = not alone or (budget.seconds is not None and enforcement != "record")
     loads = several or any(tool.profile.cold_start_s for tool in world.catalog)
-    return make_rules(world, budget, enforcement, track_bills=world.faas is not None or (loads and cut_off))
+    return make_rules(world, budget, enforcement, track_bills=world.bills_time or (loads and cut_off))
 
 
 def make_tables(world: World, numbers: Sequence[int], columns: int | None = None, beside: Tables | None = None) -> Tables:
@@ -130,6 +131,7 @@ def make_tables(world: World, numbers: Sequence[int], columns: int | None = None
         version=np.zeros((rows, events + 1, max(1, needs)), np.int32),
         serves=np.zeros((rows, width), np.uint64),
         required=_task_bits(tasks, lambda need: need.required),
+        given=_task_bits(tasks, lambda need: need.given),
         effects=np.zeros((rows, width), EFFECT),
         state=_task_bits(tasks, lambda need: need.state),
         told=_task_bits(tasks, lambda need: need.state and need.asked),

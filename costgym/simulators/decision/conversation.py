@@ -55,6 +55,22 @@ def general_query(luck: Luck) -> str:
     return f"{luck.pick(vocabulary().categories).opener} {text}" if luck.uniform() < OPENER_SHARE else text
 
 
+def arithmetic(luck: Luck) -> tuple[str, int]:
+    """Make a query for a sum that has one whole number as its answer, which does not stand in the query."""
+    one, two, some = 12 + luck.below(88), 13 + luck.below(87), 3 + luck.below(7)
+    sums = (
+        (f"{one} times {two}", one * two),
+        (f"a {5 * some} percent tip on {20 * one}", some * one),
+        (f"{some} to the power of 4", some**4),
+        (f"the square root of {two * two}", two),
+        (f"a third of {3 * one * some}", one * some),
+        (f"the sum of the numbers from 1 to {one}", one * (one + 1) // 2),
+    )
+    asked, answer = luck.pick(sums)
+    asking = [template for template in _document()["ask"] if "{sum}" in template and "steps" not in template]
+    return luck.pick(asking).format(sum=asked), answer
+
+
 def tool_query(wish: str, opener: str, luck: Luck) -> str:
     """Make a query for one fact."""
     if luck.uniform() < TERSE_SHARE:

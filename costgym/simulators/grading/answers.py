@@ -55,14 +55,18 @@ def read_answer(needs: Sequence[Need], answer: str, query: str = "") -> AnswerRe
         return AnswerReading(present, sum(present), len(present), 0)
     text = cleaned(answer)
     values = values_in(text)
-    found_facts, covered, asked_facts = [], [], []
+    covered, asked_facts = [], []
+    stated_at = []
     for need in needs:
         facts = facts_of(need)
-        spans = [span for fact in facts for span in spans_of(fact, text, values)]
-        covered += spans
-        found_facts.append(any(_asserted(span, text, values) for span in spans))
+        stated_at.append([span for fact in facts for span in spans_of(fact, text, values)])
+        covered += stated_at[-1]
         if need.asked or need.optional:
             asked_facts += facts
+    found_facts = [
+        any(_asserted(span, text, values) for span in spans) and not (need.rivals and _open(need, text, spans, covered))
+        for need, spans in zip(needs, stated_at, strict=True)
+    ]
     stated = sum(present and (need.asked or need.optional) for present, need in zip(found_facts, needs, strict=True))
     query_values = _said(query, tuple(_told(needs)))
     stray = _strays(answer, text, values, covered, asked_facts, query_values)
@@ -97,6 +101,18 @@ def facts_of(need: Need) -> list[Fact]:
     """The fact of a need and what else is accepted in its place."""
     others = [fact_of(text) for text in need.accept]
     return [fact_of(need.fact, need.fact_type, need.tolerance), *others]
+
+
+def _open(need: Need, text: str, spans: Sequence[Span], covered: Sequence[Span]) -> bool:
+    """Return whether an answer leaves open what it says of a need: its fact stands only within another need's, or something
+    stands beside it that could be meant as well."""
+    apart = [span for span in spans if not any(_within(span, other) and span != other for other in covered)]
+    rivals = [span for rival in need.rivals for span in spans_of(fact_of(rival), text, ())]
+    return not apart or not all(any(_within(rival, span) for span in covered) for rival in rivals)
+
+
+def _within(part: Span, whole: Span) -> bool:
+    return whole[0] <= part[0] and part[1] <= whole[1]
 
 
 def _asserted(span: Span, text: str, values: Sequence[Value]) -> bool:

@@ -75,13 +75,13 @@ class GeneratedAnswers:
     """The answers of a generated marketplace, which are pure functions of the tool and the arguments."""
 
     def __init__(self, database: Database, capabilities: Mapping[str, Capability]) -> None:
-        self.database, self._capabilities = database, capabilities
+        self.database, self.capabilities = database, capabilities
         self._shapes: dict[str, Shape] = {}
         self._texts: dict[tuple[Any, ...], str] = {}
 
     def answer(self, tool: Tool, arguments: Mapping[str, Any], task: Task) -> str | None:
         """The answer as JSON text, or None where an argument is missing or names nothing."""
-        capability = self._capabilities[tool.capability]
+        capability = self.capabilities[tool.capability]
         numbers = self.database.numbers(capability, arguments)
         if numbers is None:
             return None
@@ -89,7 +89,7 @@ class GeneratedAnswers:
 
     def irrelevant(self, tool: Tool, arguments: Mapping[str, Any], task: Task, luck: float) -> str:
         """An answer for other arguments of the same kind; it never holds a fact that the task needs."""
-        capability = self._capabilities[tool.capability]
+        capability = self.capabilities[tool.capability]
         record = self.database.numbers(capability, arguments)
         wanted = {need.fact for need in task.needs} | {need.alternative.fact for need in task.needs if need.alternative}
         step = 0
@@ -114,7 +114,7 @@ class GeneratedAnswers:
         `fitting` are arguments that fit the tool's schema and name nothing; each name or code is with the chance `valid` of
         something that there is; dates, numbers and choices always are.
         """
-        capability = self._capabilities[tool.capability]
+        capability = self.capabilities[tool.capability]
         numbers = tuple(int(uniform() * kind.size) for kind in capability.parameters)
         values = self._values(capability, numbers)
         lacking = {kind.name for kind in capability.parameters if kind.entity and uniform() >= valid}

@@ -221,6 +221,23 @@ class TaskWriter:
         across = len(offers.by_category) > 1 and high > 1  # G3 is about two categories at least
         self._groups = {name: share for name, share in GROUPS.items() if across or name != "G3"}
 
+    @property
+    def most_candidates(self) -> int:
+        """The largest number of tools that a task can have on offer."""
+        return min(self.candidates[1], len(self.offers.catalog))
+
+    def opener(self, capability: Capability) -> str:
+        """A sentence about the situation of a user who asks for a capability."""
+        return self._openers[capability.category]
+
+    def one_need(self, luck: Luck, split: str, capability: Capability) -> Need:
+        """A need for a capability, about values that belong to a split."""
+        return self._need(capability, self._arguments(luck, split, capability, {}, {}), {})
+
+    def offered(self, split: str, index: int, chosen: Sequence[Capability]) -> tuple[str, ...]:
+        """The tools on offer in a task at a place of a split that needs these capabilities."""
+        return self._candidates(split, index, self._slots(split, index), chosen, ())
+
     def write(self, split: str, index: int, number: int) -> Task:
         """Write the task at a place of a split."""
         slots = self._slots(split, index)
@@ -398,7 +415,7 @@ class LazyTaskSet(KeptTasks):
         edges = list(accumulate(counts.values(), initial=0))
         splits = {name: range(start, start + count) for (name, count), start in zip(counts.items(), edges[:-1], strict=True)}
         super().__init__(splits)
-        self._writer, self._ranges = writer, splits
+        self.writer, self._ranges = writer, splits
         self._count = self._end = edges[-1]
         self._has_large = on_demand and "train" in splits
         if self._has_large:
@@ -420,9 +437,9 @@ class LazyTaskSet(KeptTasks):
             raise IndexError(f"task {number} of {self._count}")
         split = next((name for name, numbers in self._ranges.items() if number in numbers), "train")
         index = number - self._ranges[split].start if number < self._count else number - self._count + len(self._ranges[split])
-        return self._writer.write(split, index, number)
+        return self.writer.write(split, index, number)
 
     @property
     def most_candidates(self) -> int:
         """The largest number of tools that a task can have on offer; known without writing the tasks."""
-        return min(self._writer.candidates[1], len(self._writer.offers.catalog))
+        return self.writer.most_candidates

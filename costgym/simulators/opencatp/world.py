@@ -26,6 +26,11 @@ WRITING = "plan"  # the name under which a ledger charges the tokens of a plan
 _STEPS_PER_MB = 2**20  # whole bytes: fractions of a MB do not add up exactly, so memory could not always be given back
 
 
+def whole_bytes(size_mb: float) -> float:
+    """An amount of memory in whole bytes, MB: such amounts add up exactly."""
+    return round(size_mb * _STEPS_PER_MB) / _STEPS_PER_MB
+
+
 class _Outputs:
     """What the tools return: the kind of their output. The outputs themselves were made beforehand, or are made at the end."""
 
@@ -59,7 +64,7 @@ class PlanWorld(World):
             quote=price,
             rate_per_s=(price - fee) / seconds if seconds > 0.0 else 0.0,
             latency_s=seconds,
-            gpu_mb=round(self.profile.gpu_mb(self.level)[name] * _STEPS_PER_MB) / _STEPS_PER_MB,
+            gpu_mb=whole_bytes(self.profile.gpu_mb(self.level)[name]),
         )
 
 
@@ -101,7 +106,7 @@ def plan_worlds(
                 faas=profile.pricing,
                 gateway_s=0.0,
                 slots=slots,
-                gpu_capacity_mb=None if capacity is None else round(capacity * _STEPS_PER_MB) / _STEPS_PER_MB,
+                gpu_capacity_mb=None if capacity is None else whole_bytes(capacity),
                 profile=profile,
                 level=level,
             )

@@ -233,7 +233,7 @@ def test_a_plan_that_the_masks_do_not_admit_is_left_out():
 def test_a_setting_that_makes_no_sense_is_refused_by_name(settings, place):
     with pytest.raises(ConfigError) as error:
         CatpSettings(**settings)
-    assert error.value.place == place
+    assert error.value.location == place
     with pytest.raises(UnknownName):
         CatpSettings(method="dpo")
 

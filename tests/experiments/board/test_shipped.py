@@ -90,7 +90,8 @@ def test_the_zoo_is_played_only_if_asked_for() -> None:
     config = make_run_config("quick", play_zoo=True)
     assert {name for name in config.agents if name.startswith("zoo:")} == PLAYED
     assert set(config.weights) == PLAYED
-    assert [entry.name for entry in shipped_entries(config)] == ["recorded"]
+    assert [entry.name for entry in shipped_entries(make_run_config("quick", play_zoo=True, world=0))] == ["recorded"]
+    assert "replayed 1" not in [entry.name for entry in shipped_entries(config)]
 
 
 def test_rows_of_real_models_that_ship_lead_the_small_suite(tmp_path: Path) -> None:
@@ -123,7 +124,8 @@ def test_the_default_leaderboard_shows_recorded_rows_whatever_is_installed(monke
     monkeypatch.setattr(registry, "find_spec", lambda module: None)
     assert make_run_config("quick") == config
     assert not any(name.startswith("zoo:") for name in config.agents)
-    assert [entry.name for entry in shipped_entries(config)] == ["recorded", "replayed"]
+    assert "replayed 1" in [entry.name for entry in shipped_entries(config)]
+    assert [entry.name for entry in shipped_entries(make_run_config("quick", world=0))] == ["recorded", "replayed"]
 
 
 WITHOUT_EXTRAS = """

@@ -9,8 +9,8 @@ import pytest
 import costgym
 from costgym.agents.models.prices import load_prices
 from costgym.agents.registry import make_agent
-from costgym.experiments.play.bills import Bills, PlayedEpisode, play_recorded
-from costgym.experiments.play.forecast import forecast
+from costgym.experiments.play.costs.bills import Bills, PlayedEpisode, play_recorded
+from costgym.experiments.play.costs.forecast import forecast
 from costgym.simulators.errors import ConfigError, UnknownName
 from costgym.simulators.prompt_cache import ModelPrices
 from costgym.simulators.scenario import load_scenario

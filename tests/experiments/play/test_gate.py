@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costgym.experiments.play.gate import LOOKS, MAX_CHANCE, BaselineEpisode, _verdict
+from costgym.experiments.play.costs.gate import LOOKS, MAX_CHANCE, BaselineEpisode, _verdict
 from costgym.pytest_plugin import costgym_gate  # noqa: F401  (a fixture)
 from tests.helpers.command_line import invoke
 

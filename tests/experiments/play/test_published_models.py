@@ -11,8 +11,8 @@ import pytest
 
 from costgym.agents.models.call_forms import read_calls
 from costgym.agents.models.chat_template import CHAT_TEMPLATE, RESPONSE_TEMPLATE
-from costgym.experiments.play import published_models
-from costgym.experiments.play.published_models import CARD, MODELS, fetch_model, unpack
+from costgym.experiments.play.models import published_models
+from costgym.experiments.play.models.published_models import CARD, MODELS, fetch_model, unpack
 from costgym.simulators.errors import ConfigError, DataError, MissingExtra, UnknownName
 from tests.helpers.command_line import invoke
 from tests.helpers.tiny_model import save_tiny_model

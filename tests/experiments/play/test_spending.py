@@ -8,7 +8,7 @@ import yaml
 from costgym.agents.models.openai import KEY_VARIABLE, URL_VARIABLE
 from costgym.experiments.board.run_config import make_run_config
 from costgym.experiments.leaderboard import run
-from costgym.experiments.play.spending import Spending
+from costgym.experiments.play.costs.spending import Spending
 from costgym.simulators.errors import ConfigError, SpendLimitReached
 from costgym.simulators.scenario import parse_scenario
 from tests.helpers.command_line import invoke

@@ -309,7 +309,7 @@ def test_reading_order_does_not_matter():
 def test_sizes_that_do_not_fit_are_named(settings_, place):
     with pytest.raises(ConfigError) as error:
         generate_marketplace(0, **settings_)
-    assert error.value.place == place
+    assert error.value.location == place
 
 
 @pytest.mark.parametrize("form", ["decimal", "money", "count", "person", "title", "phrase", "address", "day", "moment"])

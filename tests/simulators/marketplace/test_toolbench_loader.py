@@ -325,7 +325,7 @@ def test_a_damaged_query_file_is_named_with_the_place(folder, content, place, wo
     with pytest.raises(DataError) as error:
         load_toolbench(folder)
     assert error.value.path == str(folder if words.startswith("no queries") else path)
-    assert place in error.value.place
+    assert place in error.value.location
     assert words in error.value.problem
 
 
@@ -383,7 +383,7 @@ def test_a_damaged_tool_document_is_named(folder, document, place, words):
     with pytest.raises(DataError) as error:
         load_toolbench(folder)
     assert error.value.path == str(path)
-    assert place in error.value.place
+    assert place in error.value.location
     assert words in error.value.problem
 
 

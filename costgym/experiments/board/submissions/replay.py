@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 
 from costgym.envs.base import FILE_PLACES, base_env
-from costgym.experiments.board.conditions import place_of
+from costgym.experiments.board.conditions import row_of
 from costgym.experiments.board.run_config import RowConfig, RunConfig, TrackConfig, world_of
 from costgym.experiments.board.run_log import EPISODES
 from costgym.experiments.board.submissions.alarms import Played, signs_of
@@ -197,12 +197,12 @@ def void_episodes(
     folder: Path, run: RunConfig, data: str | None
 ) -> tuple[dict[tuple[str, str, int], dict[int, EpisodeResult]], list[str]]:
     """The void episodes of a run as their worlds have them, by row and index, and what is wrong, in words."""
-    rows = {row.place: row for row in run.rows()}
+    rows = {row.identity: row for row in run.rows()}
     found: dict[tuple[str, str, int], dict[int, EpisodeResult]] = {}
     try:
         for line in iter_lines(folder / EPISODES) if (folder / EPISODES).is_file() else ():
             result = EpisodeResult.from_json(line)
-            row = rows.get(place_of(result))
+            row = rows.get(row_of(result))
             if result.void and row is not None:
                 reasons = {result.episode: result.void_reason}
                 results = void_results(row, run.seed, result.env, result.model, reasons, data)

@@ -10,13 +10,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from costgym.agents.base import view_of
 from costgym.agents.custom import is_custom
 from costgym.agents.models.simulated import SIMULATED
 from costgym.agents.registry import is_trained
 from costgym.envs.base import base_env
 from costgym.envs.registration import class_of
 from costgym.experiments.board.board import ROWS, SUBMISSIONS, experience_text, summarise_run, with_submissions
-from costgym.experiments.board.conditions import condition_key, grouped, place_of, row_key
+from costgym.experiments.board.conditions import condition_key, grouped, row_key, row_of
 from costgym.experiments.board.judged import VERDICTS
 from costgym.experiments.board.run_config import (
     FORMAT,
@@ -190,7 +191,7 @@ def _foresight(
     rows: Sequence[RecordedRow], seed: int, results: Sequence[EpisodeResult], known: Informed | None
 ) -> dict[tuple[str, str], Foresight]:
     """The rows beside the informed policy, which plays each condition once; by agent and condition, as `row_keys`."""
-    by_place = grouped(results, place_of)
+    results_by_row = grouped(results, row_of)
     informed: dict[str, Mapping[int, EpisodeResult]] = {}
     found = {}
     for row in rows:
@@ -198,7 +199,7 @@ def _foresight(
         key = condition_key(condition.budget, condition.settings, of.name)
         if key not in informed:
             informed[key] = play_informed(of, condition, seed, row.data, known)
-        found[row.row.agent, key] = foresight_of(by_place.get(row.row.place, ()), informed[key], of.seeds)
+        found[row.row.agent, key] = foresight_of(results_by_row.get(row.row.identity, ()), informed[key], of.seeds)
     return found
 
 
@@ -329,7 +330,7 @@ def _check_config(run: RunConfig, data: str | None) -> list[str]:
     if stray:
         return [f"weights: {stray[0]!r:.80} is not a trained agent of this run"]
     for track in run.tracks:
-        if track.name not in TRACKS or track.env != TRACKS[track.name].views[0]:
+        if track.name not in TRACKS or view_of(track.env) != TRACKS[track.name].views[0]:
             return [f"tracks: {track.name!r} in {track.env!r} is not a track of this version"]
         world = next((world for world in suite.worlds if track.name in world.tracks), None)
         if world is None:

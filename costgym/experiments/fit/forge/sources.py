@@ -44,7 +44,7 @@ class Document:
         try:
             return read_document(self.name, self.content(), self.fetch)
         except DataError as error:
-            return Skipped(f"{error.path}{f', {error.place}' if error.place else ''}", error.problem)
+            return Skipped(f"{error.path}{f', {error.location}' if error.location else ''}", error.problem)
 
 
 def documents(source: str, cache: Path) -> list[Document]:

@@ -50,7 +50,7 @@ from costgym.agents.toolplanner.words import (
     written_tool,
 )
 from costgym.envs.chat import MarketplaceChatEnv
-from costgym.envs.registration import make
+from costgym.envs.registration import in_version, make
 from costgym.experiments.play.episodes import play
 from costgym.simulators.draws import stable_integer
 from costgym.simulators.errors import ConfigError, DataError
@@ -108,7 +108,8 @@ def training_scenario(scenario: Scenario, settings: LearntSettings) -> Scenario:
 def text_env(scenario: Scenario, level: str | None, settings: LearntSettings) -> Any:
     """Create the text view of the train tasks at an instruction level, under the settings' budget."""
     return make(
-        TEXT, scenario=scenario, split="train", level=level, budget=settings.budget or {}, max_steps=STEPS,
+        in_version(TEXT, scenario.world), scenario=scenario, split="train", level=level, max_steps=STEPS,
+        budget=settings.budget or {},
         enforcement=None if settings.budget else "record", disable_env_checker=True,
     )  # fmt: skip
 

@@ -100,7 +100,7 @@ def read_score(record: JsonRecord) -> Score | None:
     """Read a tool's `score`, or None where it is absent or null. A latency of 0 counts as unknown."""
     if record.value.get("score") is None:
         return None
-    score = JsonRecord(record.value["score"], record.path, f"{record.place}, score" if record.place else "score")
+    score = JsonRecord(record.value["score"], record.path, f"{record.location}, score" if record.location else "score")
     success, latency, popularity = (score.number(k) for k in ("avgSuccessRate", "avgLatency", "popularityScore"))
     return Score(
         success=None if success is None else min(1.0, max(0.0, success / 100.0)),
@@ -116,7 +116,7 @@ def read_tool_document(path: Path, category: str) -> ToolDocument:
     score, description = read_score(record), record.text("tool_description", required=False)
     apis = []
     for number, api in enumerate(record.objects("api_list"), 1):
-        api.place = f"api {number}"
+        api.location = f"api {number}"
         key = (category, name, api.text("name"))
         apis.append(read_api(api, key, api.text("description", required=False), description, score))
     return ToolDocument(category, name, description, score, tuple(apis))

@@ -71,17 +71,17 @@ def describe(value: Any) -> str:
 
 
 class JsonRecord:
-    """An object in a file whose members are read with their types checked; errors name `path` and `place`."""
+    """An object in a file whose members are read with their types checked; errors name `path` and `location`."""
 
     def __init__(self, value: Any, path: Path, location: str) -> None:
         if not isinstance(value, dict):
             raise DataError(path, f"expected an object, got {describe(value)}", location)
         self.value: Mapping[str, Any] = value
-        self.path, self.place = path, location
+        self.path, self.location = path, location
 
     def error(self, problem: str, key: str = "") -> DataError:
         """An error about this record, or about one of its members."""
-        return DataError(self.path, problem, f"{self.place}, {key}" if key else self.place)
+        return DataError(self.path, problem, f"{self.location}, {key}" if key else self.location)
 
     def _get(self, key: str, types: tuple[type, ...], required: bool) -> Any:
         value = self.value.get(key)
@@ -126,7 +126,7 @@ class JsonRecord:
     def objects(self, key: str, required: bool = True) -> "list[JsonRecord]":
         """A list of objects; empty where it is absent."""
         members = self._get(key, (list,), required) or []
-        return [JsonRecord(member, self.path, f"{self.place}, {key}[{index}]") for index, member in enumerate(members)]
+        return [JsonRecord(member, self.path, f"{self.location}, {key}[{index}]") for index, member in enumerate(members)]
 
     def pairs(self, key: str) -> list[tuple[str, str]] | None:
         """A list of pairs of texts, or None where it is absent."""

@@ -41,10 +41,10 @@ def is_error_shape(response: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Mould:
-    """The shape of a response, with types or values as leaves, and the place of the fact in it."""
+    """The shape of a response, with types or values as leaves, and the path of the fact in it."""
 
     shape: Any  # objects, lists and leaves; a leaf is ("str" | "int" | "float" | "bool" | "none" | "keep", value)
-    place: Path
+    fact_path: Path
     form: str  # the fact's format, see `facts.make_fact`
 
     @classmethod
@@ -74,14 +74,14 @@ class Mould:
         return cls(shape, location, {"int": "count", "float": "money"}.get(kind) or _text_form(key))
 
     def fill(self, arguments: Mapping[str, Any], luck: Callable[[], int], fact: str | int | float) -> str:
-        """The answer to these arguments as JSON text, with the fact in its place."""
+        """The answer to these arguments as JSON text, with the fact at its path."""
         plain = {clean(name).lower(): value for name, value in arguments.items() if _plain(value)}
         echoes = {name: clean(value) if isinstance(value, str) else value for name, value in plain.items()}
         document = _fill(self.shape, "", echoes, luck)
         target = document
-        for step in self.place[:-1]:
+        for step in self.fact_path[:-1]:
             target = target[step]
-        target[self.place[-1]] = fact
+        target[self.fact_path[-1]] = fact
         return json.dumps(document, ensure_ascii=False)
 
 

@@ -188,10 +188,10 @@ def read_unseen(path: Path | str) -> list[DecisionSample]:
 def _unseen_tool(api: JsonRecord) -> Tool:
     raw = api.value.get("parameters")
     if isinstance(raw, str):
-        raw = parse_json(api.path, raw, f"{api.place}, parameters") if raw.strip() else []
+        raw = parse_json(api.path, raw, f"{api.location}, parameters") if raw.strip() else []
     properties: dict[str, Any] = {}
     for index, member in enumerate(raw if isinstance(raw, list) else []):
-        parameter = JsonRecord(member, api.path, f"{api.place}, parameters[{index}]")
+        parameter = JsonRecord(member, api.path, f"{api.location}, parameters[{index}]")
         kind = parameter.text("type", required=False).strip().lower()
         kind = kind if kind in ("number", "integer", "boolean", "array", "object") else "string"
         properties[parameter.text("name")] = {"type": kind, "description": parameter.text("description", required=False)}

@@ -158,6 +158,17 @@ class OutcomeTable:
             known = self._pairs[text, truth] = round(score * SCALE) / SCALE
         return known
 
+    def rewritten(self, tool: str, text: str) -> str | None:
+        """The text that a text tool makes of another one of this table; None where it was not executed on it."""
+        check_known("text tool", tool, TEXT_TOOLS)
+        number = self._numbers.get(text)
+        made = -1 if number is None else int(self._tool[TEXT_TOOLS.index(tool), number])
+        return None if made < 0 else self.texts[made]
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {text: number for number, text in enumerate(self.texts)}
+
     def wanted(self, sample: int, wanted: str) -> str:
         """The true text of a sample, one of `WANTED`."""
         return self.texts[self._truth(sample, wanted)]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from costgym.experiments.play.call_logs.model_calls import ModelCall, read_model_calls
-from costgym.experiments.play.trace_costs import trace_costs
+from costgym.experiments.play.costs.trace_costs import trace_costs
 from costgym.simulators.calls import Usage
 from costgym.simulators.errors import ConfigError, DataError
 from tests.helpers.shared_data import shared

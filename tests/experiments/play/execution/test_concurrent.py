@@ -18,9 +18,9 @@ from costgym.agents.models.traffic import TRAFFIC, Traffic, asked_wait_s
 from costgym.cli.options import WorkerOptions
 from costgym.experiments.board.verify import verify
 from costgym.experiments.leaderboard import make_run_config, run
+from costgym.experiments.play.costs.spending import Spending
 from costgym.experiments.play.execution.concurrent import Concurrent, engine_for
 from costgym.experiments.play.execution.engine import Local
-from costgym.experiments.play.spending import Spending
 from costgym.simulators.calls import Usage
 from costgym.simulators.errors import InfrastructureError
 from costgym.simulators.scenario import parse_scenario

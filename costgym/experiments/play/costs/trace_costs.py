@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from costgym.agents.models.prices import PriceTable, load_prices, shipped_prices
-from costgym.experiments.play.bills import CLASSES
 from costgym.experiments.play.call_logs.model_calls import ModelCall, read_model_calls
+from costgym.experiments.play.costs.bills import CLASSES
 from costgym.simulators.calls import Segment, Usage
 from costgym.simulators.errors import ConfigError, UnknownName
 from costgym.simulators.prompt_cache import ModelPrices, PrefixCache

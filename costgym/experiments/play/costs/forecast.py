@@ -9,8 +9,8 @@ from costgym.agents.btp.experience import Experience
 from costgym.agents.models.prices import PriceTable, load_prices, shipped_prices
 from costgym.agents.registry import find_agent, make_agent
 from costgym.envs.base import base_env
-from costgym.envs.registration import make
-from costgym.experiments.play.bills import Bills, play_recorded
+from costgym.envs.registration import in_version, make
+from costgym.experiments.play.costs.bills import Bills, play_recorded
 from costgym.experiments.play.execution.engine import Local
 from costgym.experiments.play.experience import ExperienceSettings, past_uses
 from costgym.simulators.errors import ConfigError, check_known
@@ -57,7 +57,7 @@ def forecast(
             past = Experience.from_jsonl(past_uses(settings["scenario"], ExperienceSettings(), Local()))
         for model, table in tables.items():
             scenario = table.price(settings["scenario"], model)
-            env = make(TEXT, disable_env_checker=True, **{**settings, "scenario": scenario})
+            env = make(in_version(TEXT, scenario.world), disable_env_checker=True, **{**settings, "scenario": scenario})
             agent = make_agent(agent_name, TEXT, model="simulated", experience=past)
             if not agent.model:
                 raise ConfigError("--agents", f"{agent_name} asks no language model, so no model's tokens are billed")

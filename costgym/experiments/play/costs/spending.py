@@ -59,9 +59,10 @@ class Spending:
     def usd_per_unit(self, world: Mapping[str, Any]) -> float | None:
         """The worth of a unit of a world's currency; None where its tokens are not priced by the table."""
         tokens, currency = world.get("tokens"), world.get("currency")
+        version = (world.get("source") or {}).get("world", 0)
         if tokens is None or self._name not in self._table.models or currency not in self._table.per_dollar:
             return None
-        if TokenPrices.model_validate(tokens) != self._table.in_currency(self._name, currency):
+        if TokenPrices.model_validate(tokens) != self._table.in_currency(self._name, currency, version):
             return None
         return 1.0 / self._table.per_dollar[currency]
 

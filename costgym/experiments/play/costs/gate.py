@@ -14,7 +14,7 @@ import gymnasium as gym
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from costgym.agents.base import SESSION_CHAT, TEXT, Agent
+from costgym.agents.base import SESSION_CHAT, TEXT, Agent, view_of
 from costgym.agents.btp.experience import Experience
 from costgym.agents.models.prices import shipped_prices
 from costgym.agents.registry import find_agent, make_agent
@@ -92,7 +92,7 @@ def contestants(
     env_id = env_id or entry.env_id
     settings = arguments(env_id)
     scenario = settings.get("scenario")
-    if isinstance(scenario, Scenario) and scenario.tokens is None and env_id in TEXT_ENVS:
+    if isinstance(scenario, Scenario) and scenario.tokens is None and view_of(env_id) in TEXT_ENVS:
         settings["scenario"] = scenario = shipped_prices(price_as).price(scenario, price_as)
     past = None
     if entry.needs_experience:

@@ -1,0 +1,218 @@
+"""Play version 1 of the world beside version 0, and write what moved: docs/results/world1.md.
+
+    python benchmarks/world1.py board --boards DIR0 DIR1     # quick boards of seed 0, played with --world 0 and without
+    python benchmarks/world1.py papers --episodes 100        # btp, ecoact, toolplanner and catp, each in both versions
+    python benchmarks/world1.py page                         # the page from both reports
+
+The first two write `benchmarks/results/world1_board.json` and `world1_papers.json`; without `--boards` the boards are played.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from costgym.experiments.leaderboard import make_run_config
+from costgym.experiments.leaderboard import run as run_leaderboard
+from costgym.experiments.papers.reproduce import reproduce
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from benchmarks.report import write_report
+
+RESULTS = Path(__file__).parent / "results"
+BOARD, PAPERS = RESULTS / "world1_board.json", RESULTS / "world1_papers.json"
+PAGE = Path(__file__).parents[1] / "docs/results/world1.md"
+ALIKE = ("numbers", "writes", "decisions", "sessions")  # tracks that are equal in both versions
+FIGURES = ("pass_rate_under_budget", "average_cost", "cost_per_success", "average_tokens", "token_cost", "quality_of_plan")
+MINUS = "\N{MINUS SIGN}"
+
+
+# -- the board ---------------------------------------------------------------------------------------------------------------
+
+
+def play_board(world: int) -> tuple[Path, float]:
+    """Play the default board in a version of the world; its folder and the seconds of processor time that it took."""
+    folder, before = Path(tempfile.mkdtemp(prefix="world1-")), time.process_time()
+    run_leaderboard(make_run_config("quick", world=None if world else 0), folder)
+    return folder, time.process_time() - before
+
+
+def episodes_of(folder: Path) -> dict[tuple[str, ...], dict[str, Any]]:
+    """A board's episodes by track, agent, condition and index, without what names the version."""
+    found = {}
+    for line in (folder / "episodes.jsonl").read_text(encoding="utf-8").splitlines():
+        episode = json.loads(line)
+        key = (episode["env"].rpartition("-v")[0], episode["agent"], json.dumps([episode["budget"], episode.get("settings")]))
+        found[*key, str(episode["episode"])] = {name: value for name, value in episode.items() if name != "env"}
+    return found
+
+
+def board(folders: Iterable[Path], seconds: Iterable[float]) -> dict[str, Any]:
+    """What two boards have in common, and the rows of tracks that moved."""
+    old, new = folders
+    documents = [json.loads((folder / "leaderboard.json").read_text(encoding="utf-8")) for folder in (old, new)]
+    rows = [{(row["track"], row["agent"], key_of(row)): row for row in document["rows"]} for document in documents]
+    before, after = (episodes_of(folder) for folder in (old, new))
+    equal: dict[str, list[int]] = {}
+    for key, episode in before.items():
+        count = equal.setdefault(key[0], [0, 0])
+        count[1] += 1
+        count[0] += episode == after.get(key)
+    moved = [
+        {
+            "track": track,
+            "agent": agent,
+            "condition": condition,
+            **{figure: [rows[0][track, agent, condition].get(figure), row.get(figure)] for figure in FIGURES},
+        }
+        for (track, agent, condition), row in rows[1].items()
+        if track not in ALIKE and (track, agent, condition) in rows[0]
+    ]
+    return {"episodes_equal": equal, "moved": moved, "processor_seconds": list(seconds)}
+
+
+def key_of(row: Mapping[str, Any]) -> str:
+    settings = {name: value for name, value in row.items() if name in ("alpha", "tasks")}
+    return json.dumps([row["budget"], settings])
+
+
+# -- the papers --------------------------------------------------------------------------------------------------------------
+
+
+def papers(names: Iterable[str], episodes: int | None, steps: int | None, jobs: int) -> dict[str, Any]:
+    """The effects that each paper claims, measured in both versions."""
+    effects: dict[str, list[dict[str, Any]]] = {}
+    for name in names:
+        asked = {"steps": steps} if name == "catp" else {}
+        tables = [reproduce(name, episodes=episodes, jobs=jobs, world=world, **asked) for world in (0, 1)]
+        for one, other in zip(*(table["effects"] for table in tables), strict=True):
+            about = {field: one[field] for field in ("protocol", "claim", "grading")}
+            both = {field: [one[field], other[field]] for field in ("measured", "follows")}
+            effects.setdefault(name, []).append({**about, **both})
+        print(
+            name,
+            sum(row["follows"][0] == row["follows"][1] for row in effects[name]),
+            "of",
+            len(effects[name]),
+            "alike",
+            flush=True,
+        )
+    return {"episodes": episodes, "steps": steps, "effects": effects}
+
+
+# -- the page ----------------------------------------------------------------------------------------------------------------
+
+
+def page() -> str:
+    """The page, from the reports that are there."""
+    parts = [INTRODUCTION]
+    if BOARD.is_file():
+        parts.append(board_part(json.loads(BOARD.read_text(encoding="utf-8"))))
+    if PAPERS.is_file():
+        parts.append(paper_part(json.loads(PAPERS.read_text(encoding="utf-8"))))
+    return "\n".join([*parts, STAYING])
+
+
+def board_part(report: Mapping[str, Any]) -> str:
+    equal = report["episodes_equal"]
+    alike = ", ".join(f"{name.removeprefix('costgym/')} {same:,} of {count:,}" for name, (same, count) in equal.items())
+    old_s, new_s = report["processor_seconds"]
+    took = "" if None in (old_s, new_s) else f"It took {old_s:.0f} and {new_s:.0f} s of processor time."
+    figures = (
+        ("pass_rate_under_budget", 100.0, 1),
+        ("average_cost", 1.0, 2),
+        ("token_cost", 1.0, 2),
+        ("average_tokens", 1.0, 0),
+    )
+    lines = []
+    for row in report["moved"]:
+        budget, settings = json.loads(row["condition"])
+        condition = ", ".join(f"{name} {value}" for name, value in (budget | settings).items())
+        texts = [" → ".join(number(value, factor, digits) for value in row[figure]) for figure, factor, digits in figures]
+        lines.append(f"| {row['track']} | `{row['agent']}` | {condition} | {' | '.join(texts)} |")
+    return BOARD_TEXT.format(alike=alike, took=took, rows="\n".join(lines))
+
+
+def paper_part(report: Mapping[str, Any]) -> str:
+    rows = [(paper, row) for paper, effects in report["effects"].items() for row in effects]
+    same, lines = sum(row["follows"][0] == row["follows"][1] for _, row in rows), []
+    for paper, row in rows:
+        follows = " → ".join("yes" if value else "no" for value in row["follows"])
+        follows = follows if row["follows"][0] == row["follows"][1] else f"**{follows}**"
+        measured = " → ".join(str(value).replace("|", "\\|") for value in row["measured"])
+        lines.append(f"| {paper} | {row['protocol']} | {row['claim']} | {row['grading']} | {follows} | {measured} |")
+    episodes = f"{report['episodes']} episodes" if report["episodes"] else "the usual number of episodes"
+    return PAPER_TEXT.format(episodes=episodes, same=same, count=len(rows), rows="\n".join(lines))
+
+
+def number(value: float | None, factor: float = 1.0, digits: int = 1) -> str:
+    return "–" if value is None else f"{factor * value:,.{digits}f}".replace("-", MINUS)
+
+
+INTRODUCTION = """# Version 1 of the world, beside version 0
+
+[Version 1](../environments/versions.md) changes what agents read and pay. What agents of numbers see is equal to the last bit
+(`python benchmarks/worlds.py steps`: 1,000,960 steps in five scenarios, 0 differences), so only agents of text and plans move.
+The tables are made by `benchmarks/world1.py`.
+"""
+BOARD_TEXT = """## The default board
+
+`costgym leaderboard --suite quick --seed 0`, with `--world 0` and without. Equal episodes: {alike}. {took}
+
+| track | agent | condition | success %, 0 → 1 | cost, 0 → 1 | tokens' part of it, 0 → 1 | tokens, 0 → 1 |
+| --- | --- | --- | --- | --- | --- | --- |
+{rows}
+
+Three causes move the text track. Tokens are billed at the prices of claude-sonnet-5 with its cache of prompts, not at those of
+gpt-4o-2024-05-13 without one, so most of a growing prompt is read at a tenth. Results of tools have 20 to 20,000 tokens and not
+some twenty, so contexts grow. A request beyond the model's window is refused. In plans the tokens are billed too, and an
+episode over its budget of 0.3 USD is no success.
+"""
+PAPER_TEXT = """## The papers' claims
+
+`costgym reproduce NAME --world 1` beside version 0, {episodes}. Tokens are free in both, but for EcoAct, which prices
+them itself. {same} of {count} claims fare alike. DEER's decisions have version 0 alone.
+
+| paper | protocol | claim | grading | follows, 0 → 1 | measured, 0 → 1 |
+| --- | --- | --- | --- | --- | --- |
+{rows}
+"""
+STAYING = """## What stays in version 0
+
+Recorded rows of small real models (`costgym leaderboard --suite small` and `small-writes`) stay a board of version 0. So do the
+track of decisions, which has one version, and that of sessions, whose trained agents saw version 0's observation.
+`costgym leaderboard --world 0` plays every suite as before.
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("part", choices=("board", "papers", "page"))
+    parser.add_argument("--boards", type=Path, nargs=2, help="folders of boards that were played in versions 0 and 1")
+    parser.add_argument(
+        "--seconds", type=float, nargs=2, default=(None, None), help="what those boards took, processor seconds"
+    )
+    parser.add_argument("--papers", nargs="*", default=["btp", "ecoact", "toolplanner", "catp"])
+    parser.add_argument("--episodes", type=int, help="of each agent in the papers; by default the papers' own numbers")
+    parser.add_argument("--steps", type=int, help="optimiser steps of CATP's policies; by default the usual number")
+    parser.add_argument("--jobs", type=int, default=1)
+    chosen = parser.parse_args()
+    if chosen.part == "board":
+        played = (
+            [play_board(world) for world in (0, 1)]
+            if chosen.boards is None
+            else list(zip(chosen.boards, chosen.seconds, strict=True))
+        )
+        write_report(board([folder for folder, _ in played], [seconds for _, seconds in played]), BOARD)
+    elif chosen.part == "papers":
+        write_report(papers(chosen.papers, chosen.episodes, chosen.steps, chosen.jobs), PAPERS)
+    else:
+        PAGE.write_text(page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Real models and their servers: what a server needs, what it did wrong, and models from Python packages."""
