@@ -20,6 +20,7 @@ from typing import NamedTuple
 from costgym.simulators.belief import Belief, cut_share, expected_price
 from costgym.simulators.calls import Candidate
 from costgym.simulators.episode import Episode
+from costgym.simulators.rules.calls import is_warm
 from costgym.simulators.rules.gateway import admits
 from costgym.simulators.tasks import needed
 from costgym.simulators.tools import READ, WRITE
@@ -108,7 +109,7 @@ class ExpectedOptimumPolicy:
     def _offer(self, episode: Episode, spec: Candidate, need: int, seconds: float) -> Offer:
         belief, world = self.beliefs[spec.index], self._world
         tool = episode.tools[spec.index]
-        warm = tool is not None and tool.idle and episode.now_s - tool.idle[-1] <= spec.profile.keep_alive_s
+        warm = tool is not None and tool.idle and is_warm(tool.idle[-1], episode.now_s, spec.profile.keep_alive_s)
         loads = bool(spec.profile.cold_start_s) and not warm
         load_s = spec.profile.cold_start_s if loads else 0.0
         chance = belief.chance

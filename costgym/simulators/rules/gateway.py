@@ -48,12 +48,12 @@ def admits(tables: Any, state: Any, i: Any, slot: Any) -> Any:
         return True
     times, first = layout.window(state, i, spec)
     count = layout.integer(tool.window)
-    return count - expired(times, first, count, layout.now(e) - spec.window_s) < spec.rate_limit
+    return count - expired(times, first, count, spec, layout.now(e)) < spec.rate_limit
 
 
-def expired(times: Any, first: Any, count: Any, edge: Any) -> Any:
+def expired(times: Any, first: Any, count: Any, spec: Any, now: Any) -> Any:
     """How many of the admitted calls, oldest first, have left the window."""
-    left = 0
+    edge, left = now - spec.window_s, 0
     while left < count and times[first + left] <= edge:
         left += 1
     return left
@@ -64,7 +64,7 @@ def in_window(state: Any, i: Any, spec: Any, tool: Any, now: Any) -> Any:
     # times of admitted calls, oldest first; those that have left the window are dropped from the front
     times, first = layout.window(state, i, spec)
     count = layout.integer(tool.window)
-    left = expired(times, first, count, now - spec.window_s)
+    left = expired(times, first, count, spec, now)
     if left:
         count -= left
         for index in range(first, first + count):
