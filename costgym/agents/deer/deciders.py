@@ -14,7 +14,7 @@ from costgym.agents.seat import DecisionSeat
 from costgym.agents.world_side import ModelHandle, model_of
 from costgym.envs.decision import ANSWER, FIRST_CALL, SEARCH
 from costgym.simulators.decision.samples import NO_SEARCH, Example
-from costgym.simulators.decision.toolsets import what_it_does
+from costgym.simulators.decision.toolsets import Embed, what_it_does
 from costgym.simulators.draws import stable_generator
 from costgym.simulators.errors import ConfigError
 from costgym.simulators.retrieval.embedding import TextEmbedding
@@ -62,8 +62,26 @@ class DeciderHandle(ModelHandle, Decider):
         return index
 
 
+class TrainedDecider(Decider):
+    """A decider that is asked about many queries at once."""
+
+    @abstractmethod
+    def search_many(self, queries: Sequence[str]) -> list[bool]:
+        """Return the first decision about each of some queries."""
+
+    @abstractmethod
+    def choose_many(self, questions: Sequence[tuple[str, Sequence[ToolText]]]) -> list[int | None]:
+        """Return the second decision about each of some queries with their candidates, at least one."""
+
+    def search(self, query: str) -> bool:
+        return self.search_many([query])[0]
+
+    def choose(self, query: str, candidates: Sequence[ToolText]) -> int | None:
+        return self.choose_many([(query, candidates)])[0] if candidates else None
+
+
 class RuleDecider(Decider):
-    """Decides by common words.
+    """Decides by common words, or by another encoder's likeness.
 
     It searches if the query is closer to the tools and to the queries that needed one than to the queries that did not, and
     calls the closest candidate if that is close enough.
@@ -71,6 +89,7 @@ class RuleDecider(Decider):
     Args:
         tools: Tools whose documentation it has read (the seen ones).
         searched, answered: Remembered queries that needed a tool, and that did not.
+        embed: The encoder; by default by words.
 
     Attributes:
         search_at: Least difference in similarity that makes it search.
@@ -83,11 +102,17 @@ class RuleDecider(Decider):
     name = "deer-rule"
     search_at, call_at = 0.0, 0.2
 
-    def __init__(self, tools: Sequence[Tool], searched: Sequence[str] = (), answered: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        tools: Sequence[Tool],
+        searched: Sequence[str] = (),
+        answered: Sequence[str] = (),
+        embed: Embed | None = None,
+    ) -> None:
         if not tools:
             raise ConfigError("RuleDecider", "expected at least one known tool")
         documents = list(dict.fromkeys(what_it_does(tool) for tool in tools))
-        self._embed = TextEmbedding([*documents, *searched, *answered], WORDS)
+        self._embed: Embed = embed or TextEmbedding([*documents, *searched, *answered], WORDS)
         self._for = self._embed([*documents, *searched]).astype(np.float32)
         self._against = self._embed(list(answered)).astype(np.float32)
 
@@ -111,11 +136,12 @@ class RuleDecider(Decider):
         return similarities
 
     @classmethod
-    def fit(cls, known: Sequence[Example]) -> "RuleDecider":
+    def fit(cls, known: Sequence[Example], embed: Embed | None = None) -> "RuleDecider":
         """Remembers every other example, and takes the thresholds that decide most of the rest rightly.
 
         Args:
             known: Labelled decisions about seen tools; their candidates are the documentation it knows.
+            embed: The encoder; by default by words.
 
         Raises:
             ConfigError: There are too few examples.
@@ -126,7 +152,7 @@ class RuleDecider(Decider):
         remembered, rest = known[::2], known[1::2]
         searched = [example.query for example in remembered if example.kind != NO_SEARCH]
         answered = [example.query for example in remembered if example.kind == NO_SEARCH]
-        decider = cls([tools[name] for name in sorted(tools)], searched, answered)
+        decider = cls([tools[name] for name in sorted(tools)], searched, answered, embed)
         leaning = decider._leaning([example.query for example in rest])
         decider.search_at = best_threshold(leaning, np.array([example.kind != NO_SEARCH for example in rest]))
         sought = [example for example in rest if example.kind != NO_SEARCH]

@@ -12,6 +12,8 @@ from costgym.simulators.errors import require
 IGNORED = -100  # the label of a token that is read but not learnt
 _SHARP, _QUIET = 1.5, 0.1
 _BATCH = 64  # sequences that are read together
+_WRITTEN_TOGETHER = 16
+LONGEST_CALL = 96  # tokens of a written call
 
 
 def small_model(tokens: int, settings: DeerSettings, pad: int, end: int) -> Any:
@@ -66,7 +68,8 @@ def small_model(tokens: int, settings: DeerSettings, pad: int, end: int) -> Any:
 def published_model(settings: DeerSettings) -> Any:
     """Load a published model and put LoRA adapters on all its linear layers; nothing else of it is trained then."""
     torch = require("torch", "train")
-    base = load_published(require("transformers", "train").AutoModelForCausalLM, settings.model or "")
+    kind = require("transformers", "train").AutoModelForCausalLM
+    base = load_published(kind, settings.model or "", dtype=torch.float32)
     base.config.use_cache = False
     if settings.lora_rank == 0:
         return base
@@ -103,3 +106,28 @@ def next_scores(model: Any, sequences: Sequence[Sequence[int]], pad: int) -> np.
             for index, row in zip(indices, causal.get_output_embeddings()(last).float().cpu().numpy(), strict=True):
                 results[index] = row
     return np.stack(results)
+
+
+def next_texts(model: Any, sequences: Sequence[Sequence[int]], pad: int, end: int) -> list[list[int]]:
+    """Return the tokens that a model writes behind each sequence, the likeliest at each step, up to its end; rows of like
+    length are read together."""
+    torch = require("torch", "train")
+    device = next(model.parameters()).device
+    order = sorted(range(len(sequences)), key=lambda index: len(sequences[index]))
+    written: list[list[int]] = [[] for _ in sequences]
+    with torch.inference_mode():
+        for start in range(0, len(order), _WRITTEN_TOGETHER):
+            indices = order[start : start + _WRITTEN_TOGETHER]
+            ids, mask = (tensor.flip(1) for tensor in padded([sequences[index][::-1] for index in indices], pad))
+            output = model.generate(
+                input_ids=ids.to(device),
+                attention_mask=mask.to(device),
+                max_new_tokens=LONGEST_CALL,
+                do_sample=False,
+                use_cache=True,
+                pad_token_id=pad,
+                eos_token_id=end,
+            )
+            for index, tokens in zip(indices, output[:, ids.shape[1] :].tolist(), strict=True):
+                written[index] = tokens[: tokens.index(end)] if end in tokens else tokens
+    return written

@@ -8,48 +8,56 @@ from typing import Any
 import numpy as np
 
 from costgym.agents.checkpoints import load_weights, newest
-from costgym.agents.deer.deciders import Decider, DeerAgent
-from costgym.agents.deer.language_model import next_scores, published_model, small_model
+from costgym.agents.deer.deciders import DeerAgent, TrainedDecider
+from costgym.agents.deer.language_model import next_scores, next_texts, published_model, small_model
 from costgym.agents.deer.settings import TOKENIZER, DeerConfig
-from costgym.agents.deer.writing import Writing, completion_ids, prompt_ids
+from costgym.agents.deer.writing import Writing, completion_ids, prompt_ids, read_call
 from costgym.agents.networks import not_finite, trained_weights
 from costgym.agents.settings import read_config
 from costgym.simulators.errors import ConfigError, DataError, require
+from costgym.simulators.retrieval.sentences import is_sentence_encoder, sentence_embedding
 from costgym.simulators.tools import ToolText
 
 
-class LearntDecider(Decider):
-    """Decides by a causal language model, decoded along the open answers alone."""
+class LearntDecider(TrainedDecider):
+    """Decides by a causal language model: a small one is decoded along the open answers alone, a published one writes its call
+    freely, arguments and all."""
 
     def __init__(self, model: Any, tokenizer: Any, writing: Writing, name: str = "deer", source: str = "small") -> None:
         self._model, self._tokenizer, self._writing = model.eval(), tokenizer, writing
         self.name, self.model = name, source
 
-    def search(self, query: str) -> bool:
-        return self.search_many([query])[0]
-
-    def choose(self, query: str, candidates: Sequence[ToolText]) -> int | None:
-        return self.choose_many([(query, candidates)])[0] if candidates else None
-
     def search_many(self, queries: Sequence[str]) -> list[bool]:
-        """Return the first decision about each of some queries."""
         prompts = [self._writing.search_prompt(query) for query in queries]
         return [answer == 0 for answer in self._decode(prompts, [self._writing.search_choices] * len(prompts))]
 
     def choose_many(self, questions: Sequence[tuple[str, Sequence[ToolText]]]) -> list[int | None]:
-        """Return the second decision about each of some queries with their candidates."""
+        if not self._writing.compact:
+            calls = self.write_calls(questions)
+            return [read_call(call, candidates) for call, (_, candidates) in zip(calls, questions, strict=True)]
         prompts = [self._writing.call_prompt(query, candidates) for query, candidates in questions]
         answers = self._decode(prompts, [self._writing.call_choices(candidates) for _, candidates in questions])
         return [None if answer == 0 else answer - 1 for answer in answers]
 
+    def write_calls(self, questions: Sequence[tuple[str, Sequence[ToolText]]]) -> list[str]:
+        """Return what a published model writes as its second decision, likeliest token by likeliest token."""
+        prompts = [self._writing.call_prompt(query, candidates) for query, candidates in questions]
+        read = [prompt_ids(self._tokenizer, prompt) for prompt in prompts]
+        written = next_texts(self._model, read, self._pad, self._tokenizer.eos_token_id)
+        return [str(self._tokenizer.decode(tokens, skip_special_tokens=True)) for tokens in written]
+
+    @property
+    def _pad(self) -> int:
+        pad = self._tokenizer.pad_token_id
+        return int(pad if pad is not None else self._tokenizer.eos_token_id)
+
     def _decode(self, prompts: Sequence[str], choices: Sequence[Sequence[str]]) -> list[int]:
-        pad = self._tokenizer.pad_token_id if self._tokenizer.pad_token_id is not None else self._tokenizer.eos_token_id
         options = [[completion_ids(self._tokenizer, text) for text in texts] for texts in choices]
         read = [prompt_ids(self._tokenizer, prompt) for prompt in prompts]
-        return decode(lambda sequences: next_scores(self._model, sequences, pad), read, options)
+        return decode(lambda sequences: next_scores(self._model, sequences, self._pad), read, options)
 
 
-def load_decider(folder: str | Path, name: str | None = None) -> LearntDecider:
+def load_decider(folder: str | Path, name: str | None = None) -> TrainedDecider:
     """The decider of a run, with its newest weights; raises DataError where they are missing, damaged or of another kind."""
     torch = require("torch", "train")
     require("transformers", "train")
@@ -57,6 +65,12 @@ def load_decider(folder: str | Path, name: str | None = None) -> LearntDecider:
     path = Path(folder)
     run = read_config(path, DeerConfig)
     checkpoint = newest(path)
+    if run.settings.model is not None and is_sentence_encoder(run.settings.model):
+        from costgym.agents.deer.matching import MatchingDecider, load_matcher
+
+        embed = sentence_embedding(run.settings.model)
+        matcher = load_matcher(checkpoint, embed.size, run.known)
+        return MatchingDecider(matcher, embed, name or f"deer:{folder}", run.settings.model)
     tokenizer = load_tokenizer(path)
     model = build_model(run, tokenizer)
     weights = trained_weights(model)

@@ -1,5 +1,6 @@
 """Settings of a trained DEER policy, and the `config.json` of its run."""
 
+import operator
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -28,7 +29,14 @@ class DeerSettings(LanguageModelSettings):
         default="mixture", description="How candidates of training samples are drawn: random, inter, intra, nearest or mixture."
     )
     model: str | None = Field(
-        default=None, description="A published causal language model by id or folder, tuned with LoRA; by default a small one."
+        default=None,
+        description="A published causal language model by id or folder, tuned with LoRA, or a sentence encoder (minilm, or a "
+        "folder), on whose vectors two maps are learnt; by default a small language model.",
+    )
+    encoder: Literal["words", "minilm"] = Field(
+        default="words",
+        description="What clusters the tools of a folder, from which training samples are drawn: words, or minilm.",
+        exclude_if="words".__eq__,
     )
     scale: Count = Field(default=1, description="Training samples about tools, as a multiple of the paper's number.")
     steps: Count = Field(default=1000, description="Optimiser steps on decisions.")
@@ -56,4 +64,5 @@ class DeerConfig(PolicyConfig):
     env: str = DECISION
     settings: DeerSettings
     slots: int = Field(default=0, ge=0, le=100, description="Candidates of a sample.")
+    known: int = Field(default=0, ge=0, description="Queries that an encoder's policy remembers.", exclude_if=operator.not_)
     common: tuple[str, ...] = Field(default=(), description="Words in too many descriptions; a small model is not shown them.")

@@ -1,15 +1,15 @@
 """Decisions as text: what a language model reads, what it may answer, and the tokenizer of a small one.
 
 Two rows come of a sample that needs a tool, as DEER has it: whether to search, and, with the candidates in view, which to call,
-if any. A published model reads sentences and answers with a tool's name; a small one reads control tokens and the telling words
-of each description (a compact encoding), and answers with the candidate's place.
+if any. A published model reads sentences and the functions' signatures, and writes the call with its arguments; a small one
+reads control tokens and the telling words of each description (a compact encoding), and answers with the candidate's place.
 
-Source: DEER (arXiv 2402.16696), Section 3.1; the wording is ours.
+Source: DEER (arXiv 2402.16696), Section 3.1 and Figure 14; the wording is ours.
 """
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -20,6 +20,7 @@ from costgym.simulators.tools import Tool, ToolText
 
 PAD, UNKNOWN, END = "<pad>", "<unk>", "<end>"
 QUERY, DECIDE, TOOLS, SEARCH, ANSWER, NONE = "<query>", "<decide>", "<tools>", "<search>", "<answer>", "<none>"
+NO_CALL = " no tool fits"  # what a published model writes instead of a call
 CONTROL = (PAD, UNKNOWN, END, QUERY, DECIDE, TOOLS, SEARCH, ANSWER, NONE)
 SPARE = 256
 """Tokens for words that the tokenizer does not know: a word always gets the same one, so that it is still found again."""
@@ -58,17 +59,15 @@ class Writing:
         return f"Query: {query}\nIs a tool from outside needed to answer it?"
 
     def call_choices(self, candidates: Sequence[ToolText]) -> list[str]:
-        """Return the choices of the second decision: that none fits, or a call of each candidate, in order."""
-        if self.compact:
-            return [NONE, *(place(index) for index in range(len(candidates)))]
-        return [" no tool fits", *(f" call {tool.name}" for tool in candidates)]
+        """Return the choices of a small model's second decision: that none fits, or each candidate, in order."""
+        return [NONE, *(place(index) for index in range(len(candidates)))]
 
     def call_prompt(self, query: str, candidates: Sequence[ToolText]) -> str:
         """Write the prompt of the second decision. The tools come first: a causal model then reads the query knowing them."""
         if self.compact:
             return f"{self.index_prompt(candidates)} {query} {DECIDE}"
-        listed = "".join(f"- {tool.name}: {what_it_does(tool)}\n" for tool in candidates)
-        return f"Tools:\n{listed}Query: {query}\nDecision:"
+        listed = "".join(f"- {signature(tool)}: {what_it_does(tool)}\n" for tool in candidates)
+        return f"Tools:\n{listed}Query: {query}\nCall:"
 
     def index_prompt(self, candidates: Sequence[ToolText]) -> str:
         """Return the candidates, and the mark behind which a query would stand. A tool's place stands before each of its
@@ -89,8 +88,35 @@ class Writing:
         first = Row(self.search_prompt(example.query), self.search_choices[0 if needed else 1])
         if not needed:
             return first, None
-        right = 0 if example.gold is None else 1 + example.gold
-        return first, Row(self.call_prompt(example.query, example.candidates), self.call_choices(example.candidates)[right])
+        prompt = self.call_prompt(example.query, example.candidates)
+        if self.compact:
+            right = 0 if example.gold is None else 1 + example.gold
+            return first, Row(prompt, self.call_choices(example.candidates)[right])
+        if example.gold is None:
+            return first, Row(prompt, NO_CALL)
+        return first, Row(prompt, f" {written_call(example.candidates[example.gold], example.task.needs[0].arguments or {})}")
+
+
+def signature(tool: ToolText) -> str:
+    """Return a function as a published model reads it: its name and parameters."""
+    parameters = tool.parameters.get("properties", {})
+    return f"{tool.name}({', '.join(parameters)})"
+
+
+def written_call(tool: ToolText, arguments: Mapping[str, Any]) -> str:
+    """Return a call as a published model writes it."""
+    return f"{tool.name}({', '.join(f'{name}={value!r}' for name, value in arguments.items())})"
+
+
+def read_call(text: str, candidates: Sequence[ToolText]) -> int | None:
+    """Return which candidate a written call is of; None where it names none.
+
+    As in the published code, a candidate is meant whose name is part of what stands before the arguments; of several, the one
+    with the longest name.
+    """
+    function = text.split("(", 1)[0] if "(" in text else ""
+    named = [index for index, tool in enumerate(candidates) if tool.name and tool.name in function]
+    return max(named, key=lambda index: len(candidates[index].name), default=None)
 
 
 def words(text: str) -> list[str]:

@@ -19,7 +19,11 @@ def reproduce(
     data: Data = None,
     out: Annotated[Path | None, option("Folder of the runs and a report page; the same folder continues them.", "DIR")] = None,
     jobs: Annotated[int | None, option("Processes; all processors by default.")] = None,
-    steps: Annotated[int | None, option("catp: optimiser steps of each policy; 800 by default.")] = None,
+    steps: Annotated[int | None, option("catp, deer with --data: optimiser steps of each policy.")] = None,
+    model: Annotated[
+        tuple[str, ...] | None,
+        option("deer with --data: what to train on it; by default small, and minilm if installed.", "MODEL[,MODEL ...]"),
+    ] = None,
     world: Annotated[int, option("Version of the world, where there are several.", "0|1", ge=0, le=1)] = 0,
     seed: Seed = 0,
     json_file: JsonFile = None,
@@ -36,12 +40,13 @@ def reproduce(
 
     paper = find_paper(name)
     with Progress(f"reproducing {name}", quiet) as progress:
-        tables = compute(name, seed, episodes, jobs or default_jobs(), data, out, progress.update, steps, world)
+        tables = compute(name, seed, episodes, jobs or default_jobs(), data, out, progress.update, steps, world, model)
     save_json(json_file, tables)
     if prints(quiet, json_file):
         print_reproduction(paper, tables)
     if out is not None:
         count = ("" if episodes is None else f" --episodes {episodes}") + ("" if steps is None else f" --steps {steps}")
+        count += ("" if data is None else " --data DIR") + ("" if model is None else f" --model {','.join(model)}")
         count += f" --world {world}" if world else ""
         page = write_page(paper, tables, out, f"costgym reproduce {name}{count} --seed {seed}")
         if prints(quiet, json_file):

@@ -30,9 +30,6 @@ class RunOptions(Settings):
     heading: ClassVar[str] = "What is played"  # in the help of the command line
     suite: Annotated[str, option("What to run; `list` shows the suites.")] = "quick"
     scenario: Annotated[str | Path | Scenario | None, SCENARIO] = None
-    world: Annotated[
-        int | None, option("Version of the world; by default the suite's, which is 1 where there is one.", "0|1", ge=0, le=1)
-    ] = None
     data: Annotated[Path | str | None, option("Folder with the scenario's data; OpenCATP: a table of outcomes.", "DIR")] = None
     agents: Annotated[Sequence[str] | None, option("Agents that play; by default the suite's.", "A,B,...")] = None
     budgets: Annotated[
@@ -61,6 +58,9 @@ class RunOptions(Settings):
         bool, option("Play the trained agents that ship (extra `train`) instead of replaying them.", "", "--play-zoo")
     ] = False
     alpha: Annotated[Sequence[float] | None, option("Suite opencatp: weights of the score; 0.5 by default.", "A,B,...")] = None
+    world: Annotated[
+        int | None, option("Version of the world; by default the suite's, which is 1 where there is one.", "0|1", ge=0, le=1)
+    ] = None
 
     @model_validator(mode="before")
     @classmethod

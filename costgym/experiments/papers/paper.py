@@ -73,8 +73,10 @@ class Job(NamedTuple):
     out: Path  # folder of the runs, which a later call continues
     progress: Progress | None = None
     data: str | None = None  # a ToolDEER folder, for DEER
-    steps: int | None = None  # optimiser steps of each trained policy, for CATP-LLM; None for the usual number
+    # optimiser steps of each trained policy, for CATP-LLM, and DEER with a folder; None for the usual number
+    steps: int | None = None
     world: int = 0  # version of the world, where the paper's environment has it
+    models: tuple[str, ...] | None = None  # to train on the folder; None for the usual ones
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,13 +36,16 @@ def reproduce(
     progress: Progress | None = None,
     steps: int | None = None,
     world: int = 0,
+    models: tuple[str, ...] | None = None,
 ) -> Tables:
     """Compute our rows for the table of "btp", "ecoact", "deer", "toolplanner" or "catp", under the paper's own protocol and
     then that of the common board; see `Protocol`. The same seed gives the same rows, whatever the number of jobs (processes).
 
     `episodes` counts those per agent (and level, or scale), each on a different task; None for `Paper.episodes`. `out` is the
-    folder of the runs, which a later call continues; None for a temporary one. `data` is a ToolDEER folder, for "deer" only;
-    `steps` are the optimiser steps of each trained policy, for "catp" only. `world` is its version; DEER's has one.
+    folder of the runs, which a later call continues; None for a temporary one. `data` is a ToolDEER folder, for "deer" only, on
+    which policies are trained and whose samples are played first; `models` are what they are made of: "small", "minilm" (by
+    default both, as far as their extras are installed), or language models and sentence encoders by id or folder. `steps` are
+    the optimiser steps of each trained policy, for "catp", and "deer" with a folder. `world` is its version; DEER's has one.
 
     Returns ``{"paper": rows, "ours": rows, "effects": rows}``, for "btp", "catp" and "toolplanner" also ``"differences"`` (an
     agent less another one, with paired intervals), for "btp" and "catp" ``"curves"``, for "btp" ``"experience"``. Rows have the
@@ -53,11 +56,14 @@ def reproduce(
     check_steps("--episodes", episodes)
     if data is not None and name != "deer":
         raise ConfigError("--data", "only deer takes a data folder")
-    if steps is not None and name != "catp":
-        raise ConfigError("--steps", "only catp trains policies")
+    if steps is not None and name != "catp" and data is None:
+        raise ConfigError("--steps", "only catp, and deer with --data, train policies")
+    if models is not None and data is None:
+        raise ConfigError("--model", "models are trained on a data folder; name one with --data")
     check_steps("--steps", steps)
     if world and name == "deer":
         raise ConfigError("--world", "expected 0 for deer, whose decisions are in version 0 of the world only, got 1")
     count = paper.episodes if episodes is None else episodes
     with nullcontext(out) if out is not None else tempfile.TemporaryDirectory() as folder:
-        return {"paper": published(name), **paper.reproduce(Job(seed, count, jobs, Path(folder), progress, data, steps, world))}
+        job = Job(seed, count, jobs, Path(folder), progress, data, steps, world, models)
+        return {"paper": published(name), **paper.reproduce(job)}

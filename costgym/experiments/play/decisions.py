@@ -6,8 +6,7 @@ Source: DEER (arXiv 2402.16696), Section 4.1 and Eq. 1 and 2: the two decisions 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from costgym.agents.deer.deciders import Decider
-from costgym.agents.deer.learnt import LearntDecider
+from costgym.agents.deer.deciders import Decider, TrainedDecider
 from costgym.simulators.decision.samples import CALL, NO_CALL, NO_SEARCH, Example
 from costgym.simulators.draws import stable_integer
 
@@ -48,7 +47,7 @@ def evaluate(decider: Decider, known: Sequence[Example], seed: int = 0, forced: 
     return records
 
 
-def evaluate_together(decider: LearntDecider, known: Sequence[Example]) -> list[DecisionRecord]:
+def evaluate_together(decider: TrainedDecider, known: Sequence[Example]) -> list[DecisionRecord]:
     """Ask a trained decider about all examples at once; the same as `evaluate` with `forced`."""
     searched = decider.search_many([example.query for example in known])
     asked = [example for example in known if example.kind != NO_SEARCH]

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from costgym.simulators.decision.conversation import general_query
 from costgym.simulators.decision.recorded import find_file
 from costgym.simulators.decision.samples import CALL, COUNTS, NO_CALL, NO_SEARCH, DecisionCase, Example
-from costgym.simulators.decision.toolsets import MIXTURE, CandidateSampler, Embed, mixture_cycle
+from costgym.simulators.decision.toolsets import MIXTURE, RANDOM, CandidateSampler, Embed, mixture_cycle
 from costgym.simulators.draws import stable_generator
 from costgym.simulators.errors import DataError
 from costgym.simulators.marketplace.loaders.tooldeer import read_conversations, read_queries, read_tools
@@ -56,21 +56,23 @@ def training_set(
         raise DataError(path, "holds no query that valid.json and test.json leave to learn from")
     sampler = CandidateSampler(tools, CANDIDATES, CLUSTERS, seed, embed)
     cycle = mixture_cycle(dict(mixture))
-    order = stable_generator(seed, "deer training set").permutation(len(learnt)).tolist()
+    names = [tool.name for tool in tools]
     calls = round(len(learnt) * CALLS / (NO_CALLS + CALLS))
+    shuffled = [learnt[index] for index in stable_generator(seed, "recorded queries").permutation(len(learnt)).tolist()]
+    cases: list[DecisionCase] = []
+    for number, each in enumerate(shuffled):
+        kind, strategy = CALL if number < calls else NO_CALL, cycle[number % len(cycle)]
+        luck = Luck("recorded query", number, seed=seed)
+        drawn = tuple(tool.name for tool in sampler.draw(strategy, each.tool, kind == CALL, luck))
+        cases.append(DecisionCase(kind, each.query, each.tool, drawn, strategy, each.arguments))
+    for number in range(NO_SEARCHES):
+        luck = Luck("general query", number, seed=seed)
+        query = general_query(luck)
+        cases.append(DecisionCase(NO_SEARCH, query, "", tuple(luck.order(names)[:CANDIDATES]), RANDOM))
+    order = stable_generator(seed, "training set").permutation(len(cases)).tolist()
     by_name = {tool.name: tool for tool in tools}
-    examples = []
-    for number, index in enumerate(order):
-        each, kind = learnt[index], CALL if number < calls else NO_CALL
-        luck = Luck("deer training set", number, seed=seed)
-        drawn = sampler.draw(cycle[number % len(cycle)], each.tool, kind == CALL, luck)
-        names = tuple(tool.name for tool in drawn)
-        case = DecisionCase(kind, each.query, each.tool, names, cycle[number % len(cycle)], each.arguments)
-        examples.append(Example(case.task(f"train-{number:05d}", number), drawn))
-    for number in range(len(learnt), len(learnt) + NO_SEARCHES):
-        luck = Luck("deer training set", number, seed=seed)
-        drawn = tuple(by_name[name] for name in luck.order(list(by_name))[:CANDIDATES])
-        names = tuple(tool.name for tool in drawn)
-        case = DecisionCase(NO_SEARCH, general_query(luck), "", names, "random")
-        examples.append(Example(case.task(f"train-{number:05d}", number), drawn))
+    examples = [
+        Example(case.task(f"train-{number:05d}", number), tuple(by_name[name] for name in case.candidates))
+        for number, case in enumerate(cases[index] for index in order)
+    ]
     return TrainingSet(examples, tools, len(recorded) - len(fresh), len(fresh) - len(learnt))

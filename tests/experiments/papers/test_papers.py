@@ -3,7 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 import pytest
@@ -147,6 +147,8 @@ def test_what_cannot_be_reproduced_is_a_clear_error() -> None:
         reproduce("btp", episodes=0)
     with pytest.raises(ConfigError, match="deer"):
         reproduce("btp", data="x")
+    with pytest.raises(ConfigError, match="--data"):
+        reproduce("deer", models=("small",))
 
 
 @pytest.mark.parametrize(
@@ -226,11 +228,31 @@ def test_ecoact_saves_most_where_tools_are_many() -> None:
 
 
 @pytest.mark.slow
-def test_deer_on_recorded_samples() -> None:
-    rows = reproduce("deer", data=str(shared("data/toolbench_family/tooldeer")))["ours"]
-    rule = {row["split"]: row for row in rows if row["agent"] == "deer-rule"}
-    assert rule["valid"]["episodes"] == 75 and rule["test"]["episodes"] == 80
-    assert "p_no_search" not in rule["test"] and rule["valid"]["p_ds"] > 0.6
+def test_deer_on_its_authors_samples() -> None:
+    pytest.importorskip("torch", reason="the train extra is not installed")
+    data = str(shared("data/toolbench_family/tooldeer"))
+    rows = reproduce("deer", data=data, episodes=40, steps=2, models=("small",))["ours"]
+    authors = {(row["split"], row["agent"]) for row in rows if row["protocol"] == "authors"}
+    sets = ("valid", "test", "toolbench", "toolcorpus")
+    assert {(name, agent) for name in sets for agent in ("deer-rule", "zoo:deer", "deer:small")} <= authors
+    assert rows[0]["protocol"] == "authors"
+
+
+def test_deers_claims_on_its_authors_samples_are_beside_the_printed_figures_and_about_the_best_on_valid() -> None:
+    def row(split: str, agent: str, rate: float) -> Any:
+        both = dict.fromkeys(("p_ds", "p_dc"), rate)
+        return {"split": split, "agent": agent, **both, "ci95": {name: [rate - 0.02, rate + 0.02] for name in both}}
+
+    sets = ("valid", "test", "toolbench", "toolcorpus")
+    rows = [row(name, agent, rate) for name in sets for agent, rate in (("deer:small", 0.5), ("deer:minilm", 0.85))]
+    effects = {effect["claim"]: effect for effect in deer.check_authors_claims([*rows, row("valid", "deer-rule", 0.99)])}
+    assert len(effects) == 16 == len(counted(list(effects.values())))
+    above = effects["toolcorpus: P_DC of the trained decider is above that of GPT-4, six shots"]
+    assert (above["follows"], above["measured"]) == (False, "deer:minilm: +0.8 points [-1.2, +2.8]")
+    assert above["levels"] == [84.2, 85.0] and above["paper"] == 6.3
+    assert effects["toolbench: P_DC of the trained decider is above that of GPT-3.5, six shots"]["follows"]
+    assert effects["P_DC on unseen tools is at most 5 points below that on seen ones"]["follows"]
+    assert deer.check_authors_claims([row("valid", "deer-rule", 0.99)]) == []
 
 
 def test_deers_claims_are_about_the_trained_decider_and_a_rule_is_no_claim_of_the_paper() -> None:

@@ -12,9 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costgym import ConfigError, UnknownName
-from costgym.agents.deer.learnt import decode
+from costgym.agents.deer.learnt import decode, load_decider
 from costgym.agents.deer.settings import DeerSettings
+from costgym.agents.deer.writing import Writing, read_call
 from costgym.experiments.train.run import read_curve
+from costgym.simulators.decision.training_set import training_set
+from tests.helpers.tooldeer_folder import NOUNS, tooldeer_folder
 from tests.helpers.training import DEER, DEER_COUNTS, StopAt, one_thread
 
 pytest.importorskip("torch", reason="the train extra is not installed")
@@ -179,6 +182,81 @@ def test_gradients_are_in_the_adapters_alone(tmp_path):
     completion_loss(model, ids, torch.ones_like(ids), torch.tensor([[-100, -100, 4]]))[0].backward()
     with_gradient = {name for name, weight in model.named_parameters() if weight.grad is not None}
     assert with_gradient == set(trained_weights(model)) and all("lora_" in name for name in with_gradient)
+
+
+# -- a folder of recorded samples ---------------------------------------------------------------------------------------------
+
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "find", "the", "number", "finds", "a", "_", "finder", ":", ".", *NOUNS]
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A small sentence encoder on disk, as published ones lie there."""
+    import tokenizers
+    import transformers
+
+    folder = tmp_path_factory.mktemp("encoder")
+    words = tokenizers.Tokenizer(tokenizers.models.WordLevel({word: n for n, word in enumerate(WORDS)}, unk_token="[UNK]"))
+    words.normalizer = tokenizers.normalizers.Lowercase()
+    words.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=words, unk_token="[UNK]", pad_token="[PAD]")
+    tokenizer.save_pretrained(folder)
+    config = transformers.BertConfig(
+        vocab_size=len(WORDS), hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32
+    )
+    import torch
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        transformers.BertModel(config).save_pretrained(folder)
+    (folder / "modules.json").write_text("[]")
+    return str(folder)
+
+
+def test_two_maps_on_a_sentence_encoders_vectors_learn_which_tool_is_meant(tmp_path: Path, encoder: str) -> None:
+    data = tooldeer_folder(tmp_path / "data")
+    trained = train_deer(tmp_path / "run", data=str(data), model=encoder, steps=150, batch_size=29, learning_rate=0.01)
+    assert {"seen_p_ds", "seen_p_call"} <= set(trained.metrics) and not [key for key in trained.metrics if "unseen" in key]
+    decider = load_decider(tmp_path / "run")
+    needed = [example for example in training_set(data).examples if example.kind != "NoSearch"]
+    questions = [(example.query, example.candidates) for example in needed]
+    assert decider.choose_many(questions) == [example.gold for example in needed]
+    assert decider.choose(*questions[0]) == needed[0].gold and decider.choose(questions[0][0], ()) is None
+    assert decider.search(needed[0].query) and not decider.search("zzz")
+    assert decider.model == encoder
+
+
+def test_a_published_model_learns_to_write_calls_and_is_read_by_the_name_of_the_function(tmp_path: Path) -> None:
+    example = next(example for example in training_set(tooldeer_folder(tmp_path)).examples if example.kind == "Call")
+    assert example.gold is not None
+    _, row = Writing(False).rows(example)
+    name = example.candidates[example.gold].name
+    assert row is not None and f"- {name}(name, most): Finds a" in row.prompt and row.prompt.endswith("\nCall:")
+    assert row.completion == f" {name}(name={example.task.needs[0].arguments['name']!r})"
+    assert read_call(row.completion, example.candidates) == example.gold
+    for text in (" no tool fits", f" {name}", " other(name='x')", "", f" other(x='{name}(')"):
+        assert read_call(text, example.candidates) is None
+    none = next(example for example in training_set(tmp_path).examples if example.kind == "NoCall")
+    written = Writing(False).rows(none)[1]
+    assert written is not None and written.completion == " no tool fits"
+
+
+def test_texts_are_written_up_to_their_end_whatever_is_written_beside_them() -> None:
+    import torch
+
+    from costgym.agents.deer.language_model import LONGEST_CALL, next_texts, small_model
+
+    model = small_model(12, DeerSettings(hidden_size=16), 0, 1).eval()
+    sequences = [[3, 4, 5], [6, 7], [8, 9, 10, 11, 2]]
+    together = next_texts(model, sequences, 0, 1)
+    for sequence, written in zip(sequences, together, strict=True):
+        assert next_texts(model, [sequence], 0, 1) == [written]
+        tokens = list(sequence)
+        for token in written:
+            with torch.no_grad():
+                assert int(model(torch.tensor([tokens])).logits[0, -1].argmax()) == token
+            tokens.append(token)
+        assert len(written) == LONGEST_CALL or 1 not in written
 
 
 # -- runs ---------------------------------------------------------------------------------------------------------------------

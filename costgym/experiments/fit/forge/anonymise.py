@@ -14,6 +14,11 @@ from typing import Any
 from costgym.simulators.draws import stable_integer
 from costgym.simulators.forge.values import draw
 
+_ROMANCE = (
+    r"(?:Rua|Calle|Via|Rue|Avenida|Plaza|Piazza|Corso|Largo|Praça) (?:(?:de|da|do|das|dos|del|della|des|du|la|los|las) )*"
+    r"[A-ZÀ-Ý][\w'’-]+(?: [A-ZÀ-Ý][\w'’-]+)?"
+)
+"""Names of streets that begin with what they are."""
 _STREET = (
     r"(?:Street|St|Avenue|Ave|Road|Rd|Lane|Ln|Drive|Dr|Boulevard|Blvd|Court|Ct|Square|Sq|Terrace|Way|Place|Pl|Close|Crescent)"
 )
@@ -50,7 +55,10 @@ _PATTERNS: tuple[tuple[str, tuple[str, ...]], ...] = (
         "address",
         (
             rf"\b\d{{1,5}}[A-Za-z]? (?:[A-Z][\w'.-]+ ){{1,4}}{_STREET}\b\.?(?:,? (?:Apt|Suite|Unit|Flat) ?#?\w+)?",
-            r"\b[A-ZÄÖÜ][\wäöüß-]+(?:straße|strasse|weg|gasse|allee|platz) \d{1,4}[a-z]?\b",
+            r"\b(?:\d{1,4} )?[A-ZÄÖÜ][\wäöüß-]+(?:straße|strasse|weg|gasse|allee|platz) \d{1,4}[a-z]?\b",
+            r"\b\d{1,4} [A-ZÄÖÜ][\wäöüß-]+(?:straße|strasse|gasse|allee|platz)\b",
+            rf"\b\d{{1,4}},? {_ROMANCE}\b",
+            rf"\b{_ROMANCE},? \d{{1,4}}\b",
         ),
     ),
 )  # fmt: skip

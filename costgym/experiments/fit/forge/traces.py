@@ -24,6 +24,7 @@ from costgym.simulators.status import Status
 from costgym.simulators.tasks import fact_in, normalise
 
 MOST_NEEDS, MOST_TASKS = 6, 2_000
+SHOWN = 12  # queries on the page
 SHORTEST, LONGEST = 3, 120  # characters of a fact
 LONGEST_RESULT = 20_000  # characters of a recorded answer that are kept
 _TYPES = {str: "string", bool: "boolean", int: "integer", float: "number"}
@@ -80,7 +81,7 @@ def forge_traces(
     document["description"] = f"{calibration.document['description']} {notes[0]}; {notes[1]}."
     scenario = parse_scenario(document, str(log))
     scenario.build()
-    report = {**calibration.report, "own_tasks": True, "warnings": [*notes, *calibration.report["warnings"]]}
+    report = {**calibration.report, "own_tasks": True, "notes": notes, "queries": [task["query"] for task in tasks[:SHOWN]]}
     made = replace(calibration, scenario=scenario, document=document, report=report)
     return made, {"tasks": len(tasks), "left_out": dict(left_out), "replaced": replaced, "records": dict(read.records)}
 

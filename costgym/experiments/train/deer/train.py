@@ -1,9 +1,10 @@
 """Train DEER's policy, a language model pre-trained on retrieval if it is small, on samples; measure its six accuracies."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from costgym.agents.deer.deciders import TrainedDecider
 from costgym.agents.deer.learnt import LearntDecider, build_model, load_tokenizer, source_of, writing_of
 from costgym.agents.deer.settings import SAMPLINGS, TOKENIZER, DeerConfig, DeerSettings
 from costgym.agents.deer.writing import common_words, small_tokenizer, words
@@ -11,10 +12,13 @@ from costgym.agents.networks import load_published
 from costgym.envs.decision import DecisionAwareEnv
 from costgym.experiments.play.decisions import accuracies, evaluate_together
 from costgym.experiments.train.deer.rows import retrieval_rows, rows_of
-from costgym.experiments.train.run import Callback, TrainingResult, open_run, require_modules
-from costgym.simulators.decision.samples import COUNTS, Example, examples
+from costgym.experiments.train.run import Callback, TrainingResult, TrainingRun, open_run, require_modules
+from costgym.simulators.decision.recorded import find_file
+from costgym.simulators.decision.samples import COUNTS, NO_SEARCH, Example, examples
 from costgym.simulators.decision.toolsets import what_it_does
+from costgym.simulators.decision.training_set import CANDIDATES, training_set
 from costgym.simulators.errors import ConfigError
+from costgym.simulators.retrieval.sentences import MINILM, is_sentence_encoder, sentence_embedding
 from costgym.simulators.scenario import Scenario, load_scenario
 
 Counts = Mapping[str, tuple[int, int, int]]
@@ -34,11 +38,12 @@ def train_deer(
 ) -> TrainingResult:
     """Train a policy that decides whether to search and what to call, the agent ``deer:OUT``.
 
-    `data` is a ToolDEER folder with training samples, used instead of generated ones; `counts` are numbers of NoSearch, NoCall
-    and Call samples in the splits `train`, `valid` and `test`, None for the paper's. `save_every` is in steps, `settings` are
-    further fields of `DeerSettings`, and with `resume` False the run starts again. Returns the loss and the six accuracies on
-    seen tools (`valid`) and unseen ones (`test`), named ``seen_p_ds`` and so on; for a small model also ``retrieval_accuracy``
-    at the end of pre-training.
+    `data` is a ToolDEER folder, used instead of generated samples: its train.json, or else samples that are drawn from its
+    tool.json by the paper's Algorithm 1. `counts` are numbers of NoSearch, NoCall and Call samples in the splits `train`,
+    `valid` and `test`, None for the paper's. `save_every` is in steps, `settings` are further fields of `DeerSettings`, and
+    with `resume` False the run starts again. Returns the loss and the six accuracies on seen tools (`valid`) and unseen ones
+    (`test`, but not a folder's, which is looked at once), named ``seen_p_ds`` and so on; for a small model also
+    ``retrieval_accuracy`` at the end of pre-training.
 
     Raises ConfigError or UnknownName if a setting is invalid, the folder holds other files, or there are no training samples;
     DataError for a damaged checkpoint; MissingExtra; TrainingFailed if the loss is not finite (the last good checkpoint is
@@ -57,11 +62,13 @@ def train_deer(
         from costgym.experiments.train.deer.learning import DeerLearner
         from costgym.experiments.train.loop import optimise
 
-        known, env = training_examples(scenario, data, chosen, counts)
+        known, slots = training_examples(scenario, data, chosen, counts)
         tools = {tool.name: tool for example in known for tool in example.candidates}
         seen = [tools[name] for name in sorted(tools)]
         run.say(f"{len(known)} samples about {len(seen)} tools for training")
-        run.update(slots=env.k, common=common_words(seen) if chosen.small else ())
+        if is_sentence_encoder(chosen.model):
+            return _match(run, chosen, known, lambda decider: measure(decider, scenario, data, counts), save_every)
+        run.update(slots=slots, common=common_words(seen) if chosen.small else ())
         config = run.config
         assert isinstance(config, DeerConfig)
         tokenizer = _tokenizer(run.folder, config, known, seen)
@@ -81,10 +88,36 @@ def train_deer(
         return optimise(run, learner, save_every)
 
 
+def _match(
+    run: TrainingRun,
+    settings: DeerSettings,
+    known: Sequence[Example],
+    measured: Callable[[TrainedDecider], dict[str, float]],
+    save_every: int,
+) -> TrainingResult:
+    """Train a policy on a sentence encoder's vectors."""
+    from costgym.agents.deer.matching import Matcher, MatchingDecider
+    from costgym.experiments.train.deer.matching import MatchingLearner
+    from costgym.experiments.train.loop import optimise
+
+    embed = sentence_embedding(settings.model or "")
+    needed = [example for example in known if example.kind != NO_SEARCH]
+    run.say(f"reading {len(needed)} queries")
+    run.update(known=len(needed))
+    matcher = Matcher(embed.size, len(needed))
+    matcher.remember(embed([example.query for example in needed]))
+    decider = MatchingDecider(matcher, embed, "deer", settings.model or "")
+    return optimise(run, MatchingLearner(matcher, settings, needed, embed, lambda: measured(decider)), save_every)
+
+
 def training_examples(
     scenario: str | Path | Scenario, data: str | None, settings: DeerSettings, counts: Counts | None = None
-) -> tuple[list[Example], DecisionAwareEnv]:
-    """Return the training examples and the environment that they come from."""
+) -> tuple[list[Example], int]:
+    """Return the training examples, and how many candidates each has."""
+    if data is not None and find_file(Path(data), "train.json") is None and find_file(Path(data), "tool.json") is not None:
+        encoder = settings.model if is_sentence_encoder(settings.model) else None if settings.encoder == "words" else MINILM
+        embed = None if encoder is None else sentence_embedding(encoder)
+        return training_set(data, embed, SAMPLINGS[settings.sampling], settings.seed).examples, CANDIDATES
     if data is not None:
         env = DecisionAwareEnv(data=data, split="train", scenario=scenario)  # raises if the split does not exist
     else:
@@ -97,7 +130,7 @@ def training_examples(
     missing = sorted({"NoSearch", "NoCall", "Call"} - {example.kind for example in learnt_from})
     if missing:
         raise ConfigError("samples", f"expected training samples of every kind, got none of {', '.join(missing)}")
-    return learnt_from, env
+    return learnt_from, env.k
 
 
 def _tokenizer(folder: Path, config: DeerConfig, known: Sequence[Example], seen: Sequence[Any]) -> Any:
@@ -116,14 +149,15 @@ def _tokenizer(folder: Path, config: DeerConfig, known: Sequence[Example], seen:
 
 
 def measure(
-    decider: LearntDecider, scenario: str | Path | Scenario = "decision", data: str | None = None, counts: Counts | None = None
+    decider: TrainedDecider, scenario: str | Path | Scenario = "decision", data: str | None = None, counts: Counts | None = None
 ) -> dict[str, float]:
-    """Compute the six accuracies on seen and unseen tools, on samples that do not depend on the training data."""
+    """Compute the six accuracies on seen and unseen tools, on samples that do not depend on the training data; with a folder on
+    seen tools alone."""
     figures: dict[str, float] = {}
     samples = None if counts is None else {"counts": dict(counts)}
-    env = DecisionAwareEnv(scenario=scenario, data=data, split="valid" if data is None else "train", samples=samples)
+    world = DecisionAwareEnv(scenario=scenario, data=data, split="valid", samples=samples).world
     for kind, split in (("seen", "valid"), ("unseen", "test")):
-        if split in env.world.tasks.splits:
-            scores = accuracies(evaluate_together(decider, examples(env.world, split)))
+        if split in world.tasks.splits and (data is None or split == "valid"):
+            scores = accuracies(evaluate_together(decider, examples(world, split)))
             figures |= {f"{kind}_{name}": score for name, score in scores.items() if score is not None}
     return figures
