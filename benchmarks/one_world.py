@@ -1,7 +1,8 @@
 """Lay five papers' ideas side by side and on top of each other in the one world: main effects and interactions.
 
-    python benchmarks/one_world.py --episodes 400 --json benchmarks/results/one_world.json
+    python benchmarks/one_world.py --episodes 300 --json benchmarks/results/one_world.json
     python benchmarks/one_world.py --draw benchmarks/results/one_world.json docs/oneworld.svg
+    python benchmarks/one_world.py --write benchmarks/results/one_world.json docs/results/one-world.md
     python benchmarks/one_world.py --show 2
 
 Every combination of parts that has a meaning plays the same test queries under the same luck, with the simulated model, under
@@ -13,7 +14,10 @@ is how much the effect of one changes where the other is there. Intervals are 95
 import argparse
 import json
 import sys
+from concurrent.futures import ProcessPoolExecutor
+from functools import lru_cache, partial
 from itertools import combinations, product
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,6 +39,8 @@ BUDGETS = (15.0, 30.0, 60.0)
 PARTS = ("deer", "ecoact", "btp", "toolplanner", "catp-plan")
 FIGURES = ("success", "quality", "cost", "tool_cost", "token_cost", "seconds", "calls", "input", "cached", "output", "score")
 DRAWS = 2_000
+BEGIN, END = "<!-- tables -->", "<!-- end of the tables -->"
+INK, INK_DARK = "#333333", "#dddddd"  # of texts and axes, on a light page and on a dark one
 CLAIMS = {
     "deer": ("fewer calls where none is needed", "calls", "none", -1),
     "ecoact": ("fewer input tokens", "input", "", -1),
@@ -214,19 +220,34 @@ def report(table: Table, conditions: list[tuple[float, bool]], episodes: int) ->
     }  # fmt: skip
 
 
-def run(options: argparse.Namespace) -> None:
+def played(
+    one: Combination, conditions: list[tuple[float, bool]], episodes: int, uses: float, seed: int
+) -> NDArray[np.float64]:
+    """The figures of a combination under each condition.  # (conditions, episodes, FIGURES)"""
     scenario = load_scenario("one-world")
-    past = Experience.from_jsonl(past_uses(scenario, ExperienceSettings(uses=options.uses)))
+    past = _past(uses)
+    worlds = {True: scenario, False: without_cache(scenario)}
+    return np.stack([measured(worlds[cache], one, budget, episodes, past, seed) for budget, cache in conditions])
+
+
+@lru_cache(maxsize=1)
+def _past(uses: float) -> Experience:
+    return Experience.from_jsonl(past_uses(load_scenario("one-world"), ExperienceSettings(uses=uses)))
+
+
+def run(options: argparse.Namespace) -> None:
+    _past(options.uses)  # collected once, before the processes look for it
     names, conditions = every(), list(product(BUDGETS, (True, False)))
-    figures = np.zeros((len(names), len(conditions), options.episodes, len(FIGURES)))
-    for at, one in enumerate(names):
-        for index, (budget, cache) in enumerate(conditions):
-            world = scenario if cache else without_cache(scenario)
-            figures[at, index] = measured(world, one, budget, options.episodes, past, options.seed)
-        print(one.name, figures[at].mean(axis=(0, 1)).round(3).tolist(), file=sys.stderr, flush=True)
-    tasks, numbers = scenario.build().tasks, scenario.build().tasks.numbers("test")
+    work = partial(played, conditions=conditions, episodes=options.episodes, uses=options.uses, seed=options.seed)
+    with ProcessPoolExecutor(options.jobs, get_context("spawn")) as pool:
+        figures = []
+        for one, block in zip(names, pool.map(work, names), strict=True):
+            figures.append(block)
+            print(one.name, np.nanmean(block, axis=(0, 1)).round(3).tolist(), file=sys.stderr, flush=True)
+    tasks = load_scenario("one-world").build().tasks
+    numbers = tasks.numbers("test")
     kinds = [tasks[numbers[index % len(numbers)]].group for index in range(options.episodes)]
-    write_report(report(Table(names, figures, kinds, options.seed), conditions, options.episodes), options.json)
+    write_report(report(Table(names, np.stack(figures), kinds, options.seed), conditions, options.episodes), options.json)
 
 
 def show(seed: int) -> None:
@@ -269,11 +290,11 @@ def draw(source: Path, target: Path) -> None:
     whole = json.loads(source.read_text(encoding="utf-8"))
     effects = {row["part"]: row for row in whole["effects"] if row["figure"] == "quality"}
     together = [row for row in whole["interactions"] if row["figure"] == "quality"]
-    plt.rcParams.update({"svg.hashsalt": "costgym", "svg.fonttype": "none", "font.size": 10, "text.color": "#7a7a7a"})
-    plt.rcParams.update(dict.fromkeys(("axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), "#7a7a7a"))
+    plt.rcParams.update({"svg.hashsalt": "costgym", "svg.fonttype": "none", "font.size": 10, "text.color": INK})
+    plt.rcParams.update(dict.fromkeys(("axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK))
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained", width_ratios=(3, 2))
     colours = {
-        "all": "#7a7a7a",
+        "all": INK,
         "none": "#3f7fbf",
         "search": "#6bb1a3",
         "facts": "#c2592e",
@@ -288,7 +309,7 @@ def draw(source: Path, target: Path) -> None:
         left.errorbar(
             where, [p[0] for p in points], reach, fmt="o", color=colour, label=kind, markersize=5 if at else 7, capsize=2
         )
-    left.axhline(0, color="#7a7a7a", linewidth=0.8)
+    left.axhline(0, color=INK, linewidth=0.8)
     left.set_xticks(range(len(PARTS)), PARTS)
     left.set_ylabel("change of Quality of Plan")
     left.legend(frameon=False, fontsize=8, ncols=3, title="kind of query")
@@ -297,9 +318,9 @@ def draw(source: Path, target: Path) -> None:
     changes = [row["change"] for row in together]
     right.errorbar(
         [c[0] for c in changes], list(places), xerr=[[c[0] - c[1] for c in changes], [c[2] - c[0] for c in changes]],
-        fmt="o", color="#7a7a7a", capsize=2,
+        fmt="o", color=INK, capsize=2,
     )  # fmt: skip
-    right.axvline(0, color="#7a7a7a", linewidth=0.8)
+    right.axvline(0, color=INK, linewidth=0.8)
     right.set_yticks(list(places), [" × ".join(row["parts"]) for row in together], fontsize=8)
     right.set_title("What two of them do beyond their sum", fontsize=10, loc="left")
     for axes in (left, right):
@@ -307,19 +328,70 @@ def draw(source: Path, target: Path) -> None:
         axes.patch.set_alpha(0.0)
     figure.patch.set_alpha(0.0)
     figure.savefig(target, metadata={"Date": None})
+    dark = f'@media (prefers-color-scheme: dark) {{ [style*="fill: {INK}"] {{ fill: {INK_DARK} !important }} '
+    dark += f'[style*="stroke: {INK}"] {{ stroke: {INK_DARK} !important }} }}'
+    text = target.read_text(encoding="utf-8")
+    target.write_text(text.replace("</style>", f"{dark}</style>", 1), encoding="utf-8")
+
+
+def tables(source: Path, page: Path) -> None:
+    """Write the tables of a report into a page, between the marks that are there for them."""
+    lines: list[str] = []
+    say = lines.append
+    whole = json.loads(source.read_text(encoding="utf-8"))
+    places = {"quality": 3, "success": 3, "cost": 2, "tool_cost": 2, "token_cost": 2, "seconds": 1, "calls": 2}
+
+    def told(values: list[float], digits: int) -> str:
+        return f"{values[0]:+.{digits}f} ({values[1]:+.{digits}f} to {values[2]:+.{digits}f})"
+
+    effects = {(row["part"], row["figure"]): row for row in whole["effects"]}
+    shown = ("quality", "success", "tool_cost", "token_cost", "seconds", "calls")
+    say("| part | " + " | ".join(shown) + " |\n| --- |" + " --- |" * len(shown))
+    for part in PARTS:
+        say(f"| `{part}` | " + " | ".join(told(effects[part, figure]["all"], places[figure]) for figure in shown) + " |")
+    columns = [f"kind {kind}" for kind in KINDS] + [f"budget {budget:g}" for budget in BUDGETS] + ["cache on", "cache off"]
+    say("\n| Quality of Plan | " + " | ".join(columns) + " |\n| --- |" + " --- |" * len(columns))
+    for part in PARTS:
+        say(f"| `{part}` | " + " | ".join(told(effects[part, "quality"][column], 3) for column in columns) + " |")
+    say("\n| together | quality | success | cost | token_cost |\n| --- | --- | --- | --- | --- |")
+    changes = {(tuple(row["parts"]), row["figure"]): row["change"] for row in whole["interactions"]}
+    for pair in dict.fromkeys(pair for pair, _ in changes):
+        figures = ("quality", "success", "cost", "token_cost")
+        say(f"| {' × '.join(pair)} | " + " | ".join(told(changes[pair, figure], places[figure]) for figure in figures) + " |")
+    say("\n| part | claim | kind | alone | beside others | holds |\n| --- | --- | --- | --- | --- | --- |")
+    for row in whole["claims"]:
+        holds = ", ".join(name for name, yes in row["holds"].items() if yes) or "no"
+        digits = places.get(row["figure"], 0)
+        say(f"| `{row['part']}` | {row['claim']} ({row['figure']}) | {row['kind']} | {told(row['alone'], digits)} "
+              f"| {told(row['beside'], digits)} | {holds} |")  # fmt: skip
+    say("\n| agent | success | cost | of that tokens | cost per success | quality | seconds |\n" + "| --- " * 7 + "|")
+    rows = [row for row in whole["rows"] if row["budget"] == 30.0 and row["cache"]]
+    for row in sorted(rows, key=lambda row: -row["quality"][0]):
+        per = "–" if row["cost_per_success"] is None else f"{row['cost_per_success']:.1f}"
+        low, high = row["success"][1:]
+        passes = f"{row['success'][0]:.2f} ({low:.2f}–{high:.2f})"
+        rest = f"{row['cost'][0]:.1f} | {row['token_cost'][0]:.1f} | {per} | {row['quality'][0]:.3f} | {row['seconds'][0]:.1f}"
+        say(f"| `{row['agent']}` | {passes} | {rest} |")
+    before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
+    _, _, after = rest.partition(END)
+    page.write_text(f"{before}{BEGIN}\n\n{chr(10).join(lines)}\n\n{END}{after}", encoding="utf-8")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--episodes", type=int, default=400)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--uses", type=float, default=10.0, help="past uses of a tool, on average, that BTP plans from")
+    parser.add_argument("--uses", type=float, default=40.0, help="past uses of a tool, on average, that BTP plans from")
+    parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--show", type=int, help="print an episode of each kind under this seed")
     parser.add_argument("--draw", type=Path, nargs=2, help="the report, and the picture to be drawn of it")
+    parser.add_argument("--write", type=Path, nargs=2, help="the report, and the page that its tables are written into")
     options = parser.parse_args()
     if options.show is not None:
         show(options.show)
+    elif options.write:
+        tables(*options.write)
     elif options.draw:
         draw(*options.draw)
     else:
