@@ -1,8 +1,8 @@
 """Lay five papers' ideas side by side and on top of each other in the one world: main effects and interactions.
 
-    python benchmarks/one_world.py --episodes 400 --json benchmarks/results/one_world.json
+    python benchmarks/one_world.py --episodes 300 --json benchmarks/results/one_world.json
     python benchmarks/one_world.py --draw benchmarks/results/one_world.json docs/oneworld.svg
-    python benchmarks/one_world.py --tables benchmarks/results/one_world.json
+    python benchmarks/one_world.py --write benchmarks/results/one_world.json docs/results/one-world.md
     python benchmarks/one_world.py --show 2
 
 Every combination of parts that has a meaning plays the same test queries under the same luck, with the simulated model, under
@@ -14,7 +14,10 @@ is how much the effect of one changes where the other is there. Intervals are 95
 import argparse
 import json
 import sys
+from concurrent.futures import ProcessPoolExecutor
+from functools import lru_cache, partial
 from itertools import combinations, product
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,6 +39,7 @@ BUDGETS = (15.0, 30.0, 60.0)
 PARTS = ("deer", "ecoact", "btp", "toolplanner", "catp-plan")
 FIGURES = ("success", "quality", "cost", "tool_cost", "token_cost", "seconds", "calls", "input", "cached", "output", "score")
 DRAWS = 2_000
+BEGIN, END = "<!-- tables -->", "<!-- end of the tables -->"
 INK, INK_DARK = "#333333", "#dddddd"  # of texts and axes, on a light page and on a dark one
 CLAIMS = {
     "deer": ("fewer calls where none is needed", "calls", "none", -1),
@@ -216,19 +220,34 @@ def report(table: Table, conditions: list[tuple[float, bool]], episodes: int) ->
     }  # fmt: skip
 
 
-def run(options: argparse.Namespace) -> None:
+def played(
+    one: Combination, conditions: list[tuple[float, bool]], episodes: int, uses: float, seed: int
+) -> NDArray[np.float64]:
+    """The figures of a combination under each condition.  # (conditions, episodes, FIGURES)"""
     scenario = load_scenario("one-world")
-    past = Experience.from_jsonl(past_uses(scenario, ExperienceSettings(uses=options.uses)))
+    past = _past(uses)
+    worlds = {True: scenario, False: without_cache(scenario)}
+    return np.stack([measured(worlds[cache], one, budget, episodes, past, seed) for budget, cache in conditions])
+
+
+@lru_cache(maxsize=1)
+def _past(uses: float) -> Experience:
+    return Experience.from_jsonl(past_uses(load_scenario("one-world"), ExperienceSettings(uses=uses)))
+
+
+def run(options: argparse.Namespace) -> None:
+    _past(options.uses)  # collected once, before the processes look for it
     names, conditions = every(), list(product(BUDGETS, (True, False)))
-    figures = np.zeros((len(names), len(conditions), options.episodes, len(FIGURES)))
-    for at, one in enumerate(names):
-        for index, (budget, cache) in enumerate(conditions):
-            world = scenario if cache else without_cache(scenario)
-            figures[at, index] = measured(world, one, budget, options.episodes, past, options.seed)
-        print(one.name, figures[at].mean(axis=(0, 1)).round(3).tolist(), file=sys.stderr, flush=True)
-    tasks, numbers = scenario.build().tasks, scenario.build().tasks.numbers("test")
+    work = partial(played, conditions=conditions, episodes=options.episodes, uses=options.uses, seed=options.seed)
+    with ProcessPoolExecutor(options.jobs, get_context("spawn")) as pool:
+        figures = []
+        for one, block in zip(names, pool.map(work, names), strict=True):
+            figures.append(block)
+            print(one.name, np.nanmean(block, axis=(0, 1)).round(3).tolist(), file=sys.stderr, flush=True)
+    tasks = load_scenario("one-world").build().tasks
+    numbers = tasks.numbers("test")
     kinds = [tasks[numbers[index % len(numbers)]].group for index in range(options.episodes)]
-    write_report(report(Table(names, figures, kinds, options.seed), conditions, options.episodes), options.json)
+    write_report(report(Table(names, np.stack(figures), kinds, options.seed), conditions, options.episodes), options.json)
 
 
 def show(seed: int) -> None:
@@ -315,8 +334,10 @@ def draw(source: Path, target: Path) -> None:
     target.write_text(text.replace("</style>", f"{dark}</style>", 1), encoding="utf-8")
 
 
-def tables(source: Path) -> None:
-    """Print the tables of the results page."""
+def tables(source: Path, page: Path) -> None:
+    """Write the tables of a report into a page, between the marks that are there for them."""
+    lines: list[str] = []
+    say = lines.append
     whole = json.loads(source.read_text(encoding="utf-8"))
     places = {"quality": 3, "success": 3, "cost": 2, "tool_cost": 2, "token_cost": 2, "seconds": 1, "calls": 2}
 
@@ -325,48 +346,52 @@ def tables(source: Path) -> None:
 
     effects = {(row["part"], row["figure"]): row for row in whole["effects"]}
     shown = ("quality", "success", "tool_cost", "token_cost", "seconds", "calls")
-    print("| part | " + " | ".join(shown) + " |\n| --- |" + " --- |" * len(shown))
+    say("| part | " + " | ".join(shown) + " |\n| --- |" + " --- |" * len(shown))
     for part in PARTS:
-        print(f"| `{part}` | " + " | ".join(told(effects[part, figure]["all"], places[figure]) for figure in shown) + " |")
+        say(f"| `{part}` | " + " | ".join(told(effects[part, figure]["all"], places[figure]) for figure in shown) + " |")
     columns = [f"kind {kind}" for kind in KINDS] + [f"budget {budget:g}" for budget in BUDGETS] + ["cache on", "cache off"]
-    print("\n| Quality of Plan | " + " | ".join(columns) + " |\n| --- |" + " --- |" * len(columns))
+    say("\n| Quality of Plan | " + " | ".join(columns) + " |\n| --- |" + " --- |" * len(columns))
     for part in PARTS:
-        print(f"| `{part}` | " + " | ".join(told(effects[part, "quality"][column], 3) for column in columns) + " |")
-    print("\n| together | quality | success | cost | token_cost |\n| --- | --- | --- | --- | --- |")
+        say(f"| `{part}` | " + " | ".join(told(effects[part, "quality"][column], 3) for column in columns) + " |")
+    say("\n| together | quality | success | cost | token_cost |\n| --- | --- | --- | --- | --- |")
     changes = {(tuple(row["parts"]), row["figure"]): row["change"] for row in whole["interactions"]}
     for pair in dict.fromkeys(pair for pair, _ in changes):
         figures = ("quality", "success", "cost", "token_cost")
-        print(f"| {' × '.join(pair)} | " + " | ".join(told(changes[pair, figure], places[figure]) for figure in figures) + " |")
-    print("\n| part | claim | kind | alone | beside others | holds |\n| --- | --- | --- | --- | --- | --- |")
+        say(f"| {' × '.join(pair)} | " + " | ".join(told(changes[pair, figure], places[figure]) for figure in figures) + " |")
+    say("\n| part | claim | kind | alone | beside others | holds |\n| --- | --- | --- | --- | --- | --- |")
     for row in whole["claims"]:
         holds = ", ".join(name for name, yes in row["holds"].items() if yes) or "no"
         digits = places.get(row["figure"], 0)
-        print(f"| `{row['part']}` | {row['claim']} ({row['figure']}) | {row['kind']} | {told(row['alone'], digits)} "
+        say(f"| `{row['part']}` | {row['claim']} ({row['figure']}) | {row['kind']} | {told(row['alone'], digits)} "
               f"| {told(row['beside'], digits)} | {holds} |")  # fmt: skip
-    print("\n| agent | success | cost | of that tokens | cost per success | quality | seconds |\n" + "| --- |" * 7)
+    say("\n| agent | success | cost | of that tokens | cost per success | quality | seconds |\n" + "| --- " * 7 + "|")
     rows = [row for row in whole["rows"] if row["budget"] == 30.0 and row["cache"]]
     for row in sorted(rows, key=lambda row: -row["quality"][0]):
         per = "–" if row["cost_per_success"] is None else f"{row['cost_per_success']:.1f}"
         low, high = row["success"][1:]
         passes = f"{row['success'][0]:.2f} ({low:.2f}–{high:.2f})"
         rest = f"{row['cost'][0]:.1f} | {row['token_cost'][0]:.1f} | {per} | {row['quality'][0]:.3f} | {row['seconds'][0]:.1f}"
-        print(f"| `{row['agent']}` | {passes} | {rest} |")
+        say(f"| `{row['agent']}` | {passes} | {rest} |")
+    before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
+    _, _, after = rest.partition(END)
+    page.write_text(f"{before}{BEGIN}\n\n{chr(10).join(lines)}\n\n{END}{after}", encoding="utf-8")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--episodes", type=int, default=400)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--uses", type=float, default=10.0, help="past uses of a tool, on average, that BTP plans from")
+    parser.add_argument("--uses", type=float, default=40.0, help="past uses of a tool, on average, that BTP plans from")
+    parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--show", type=int, help="print an episode of each kind under this seed")
     parser.add_argument("--draw", type=Path, nargs=2, help="the report, and the picture to be drawn of it")
-    parser.add_argument("--tables", type=Path, help="print the tables of this report")
+    parser.add_argument("--write", type=Path, nargs=2, help="the report, and the page that its tables are written into")
     options = parser.parse_args()
     if options.show is not None:
         show(options.show)
-    elif options.tables:
-        tables(options.tables)
+    elif options.write:
+        tables(*options.write)
     elif options.draw:
         draw(*options.draw)
     else:

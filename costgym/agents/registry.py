@@ -58,7 +58,16 @@ from costgym.agents.oracle import ExpectedOptimumAgent, OracleAgent, RightDecisi
 from costgym.agents.sb3 import Sb3Agent
 from costgym.agents.sessions.composed import NOT_IN_SESSIONS, SessionBtp, SessionDfsdt, SessionReact
 from costgym.agents.sessions.learnt import SessionAgent
-from costgym.agents.sessions.policies import OPTIMISM, Hedged, IndexPolicy, InformedPaced, SessionDoNothing, SessionGreedy
+from costgym.agents.sessions.policies import (
+    OPTIMISM,
+    TUNED,
+    Hedged,
+    IndexPolicy,
+    Informed,
+    InformedPaced,
+    SessionDoNothing,
+    SessionGreedy,
+)
 from costgym.agents.sessions.speaking import SimulatedSessionModel, SpokenCheapest
 from costgym.agents.toolplanner.agent import PlannerSettings, ToolPlanner
 from costgym.agents.toolplanner.learnt import learnt_agent
@@ -227,6 +236,7 @@ _AGENTS = (
     _index("paced", "an index by a belief for each query, under a shadow price that follows spending", False, True),
     _index("thompson", "paced, with chances drawn from beliefs that are kept over the session", True, True, samples=True),
     _index("optimistic", "paced, with memory and an upper confidence bound", True, True, optimism=OPTIMISM),
+    _index("tuned", "optimistic, with all constants tuned together, and paying for later queries too", True, True, **TUNED),
     _policy(
         "hedged",
         "optimistic, which calls another tool beside one that takes long, where calls may run side by side",
@@ -234,6 +244,7 @@ _AGENTS = (
         SESSION,
     ),
     _policy("informed-paced", "paced, knows every tool's present regime, not its luck", InformedPaced, SESSION, True),
+    _policy("informed", "knows all regimes, prices and queries, not luck, and re-solves as it goes", Informed, SESSION, True),
     _policy(
         "cheapest",
         "answers from memory, else by the cheapest tools that serve the query, three at most",

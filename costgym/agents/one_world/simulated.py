@@ -126,5 +126,5 @@ def believed(answers: Any, task: Task, query: Any, plan: Plan) -> Task:
     if task.group == "both":
         last, shown = task.needs[-1], needs[-1].fact
         needs = [replace(need, asked=False) for need in needs]
-        needs.append(answers.believed_about(last, shown, len(needs) - 1))
+        needs.append(answers.about_shown(last, shown, len(needs) - 1))
     return replace(task, needs=tuple(needs))

@@ -192,21 +192,15 @@ class OneWorldAnswers(GeneratedAnswers):
         restorers = tuple(tool for tool in chain if tool in IMAGE_TOOLS)
         return restorers, tuple(chain[len(restorers) :])
 
-    def believed_about(self, need: Need, shown: str, after: int) -> Need:
-        """A need of an API about what an image shows, as one understands it who takes a text for what it shows."""
+    def about_shown(self, need: Need, shown: str, after: int) -> Need:
+        """A need of an API that takes what an image shows, for one who takes this text for it; the need `after` brings it."""
         capability = self.capabilities[need.capability]
         subject = subject_of(capability)
         assert subject is not None
         arguments = {**(need.arguments or {}), subject.name: shown}
-        known = self.database.numbers(capability, arguments) is not None
-        fact = self.about(capability, arguments) if known else need.fact
-        return replace(need, fact=fact, arguments=arguments, after=(after,))
-
-    def about(self, capability: Capability, arguments: Mapping[str, Any]) -> str:
-        """The fact that a capability gives for right arguments."""
         numbers = self.database.numbers(capability, arguments)
-        assert numbers is not None
-        return str(self.database.fact(capability, numbers))
+        fact = need.fact if numbers is None else str(self.database.fact(capability, numbers))
+        return replace(need, fact=fact, arguments=arguments, after=(after,), alternative=None)
 
 
 class QueryWriter:
@@ -282,7 +276,8 @@ class QueryWriter:
         for _ in range(_TRIES):
             asked = luck.pick(of)
             query = PictureQuery(asked, Picture(asked.combination, luck.pick(samples)))
-            wanted = self._accepted(query, self._least(then_api))
+            # an API takes the class itself, and none that is near it
+            wanted = self._accepted(query, 1.0 if then_api else self._success)
             chosen_ways = self._cheapest(query, wanted)
             needs = [] if chosen_ways is None else self.answers.needs_of(query, chosen_ways, wanted)
             if 0 < len(needs) <= len(NEEDS) - then_api:
@@ -301,17 +296,11 @@ class QueryWriter:
         return replace(task, size_level=sample_level(query.task, query.picture.sample)), query
 
     def _api_about(self, luck: Luck, split: str, capability: Capability, after: int, shown: str) -> tuple[Need, str]:
-        need, subject = self.market.one_need(luck, split, capability), subject_of(capability)
-        assert subject is not None
-        arguments = {**(need.arguments or {}), subject.name: shown}
-        phrases = {kind.name: kind.phrase(arguments[kind.name]) for kind in capability.parameters}
-        wish = capability.wish.format(**{**phrases, subject.name: "what the image shows"})
-        fact = self.answers.about(capability, arguments)
-        return replace(need, fact=fact, arguments=arguments, after=(after,), wish=wish, alternative=None), wish
-
-    def _least(self, then_api: bool) -> float:
-        """Score from which an output is good enough; an API takes the class itself, and none that is near it."""
-        return 1.0 if then_api else self._success
+        need = self.market.one_need(luck, split, capability)
+        phrases = {kind.name: kind.phrase((need.arguments or {})[kind.name]) for kind in capability.parameters}
+        phrases |= {kind.name: "what the image shows" for kind in capability.parameters if kind == subject_of(capability)}
+        wish = capability.wish.format(**phrases)
+        return self.answers.about_shown(replace(need, wish=wish), shown, after), wish
 
     def _accepted(self, query: PictureQuery, least: float) -> list[Need]:
         """A need for each wanted output: what is good enough, and what an answer must not state beside it."""
