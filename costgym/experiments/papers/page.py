@@ -12,7 +12,7 @@ from costgym.experiments.papers.tables import EFFECT_HEADINGS, effect_lines, not
 from costgym.simulators import __version__
 from costgym.simulators.files import write_atomically
 
-CAUSES = "Why the others do not, measured by one change at a time: *Why the others do not follow* in `docs/reproduce.md`."
+CAUSES = "Why the others do not, measured by one change at a time: *Why the others do not follow* in `docs/results/papers.md`."
 
 
 def write_page(paper: Paper, rows_by_table: Mapping[str, Sequence[Row]], folder: str | Path, command: str) -> Path:

@@ -10,7 +10,17 @@ from typing import Any
 
 from costgym.agents.base import TEXT, Agent
 from costgym.agents.llm.session import encode_calls, read_finish, read_results
-from costgym.agents.models.base import ASSISTANT, FINISH, REQUESTS, Function, FunctionCall, LanguageModel, Message, Reply
+from costgym.agents.models.base import (
+    ASSISTANT,
+    FINISH,
+    REQUESTS,
+    Function,
+    FunctionCall,
+    LanguageModel,
+    Message,
+    PromptWriter,
+    Reply,
+)
 from costgym.agents.models.openai import SETTING_ADVICE
 from costgym.agents.prompts import NEWS
 from costgym.agents.seat import TextSeat
@@ -77,6 +87,9 @@ class CommandAgent(Agent):
         self._expected: list[FunctionCall] = []  # calls of the last reply that have not arrived
         self._one_by_one = False
         self._owed: Usage | None = None
+        prices = seat.token_pricing
+        served = self.model.startswith("openai:")  # by a server, which counts what it reads from its cache
+        self._prompts = None if prices is None or prices.cache is None or served else PromptWriter(prices.cache.order)
         self._crash = ""
         self._counts: dict[str, int] = {}
         self._info = info
@@ -188,6 +201,8 @@ class CommandAgent(Agent):
         self._counts[REQUESTS] = number + 1
         reply.count_in(self._counts)
         self._owed = reply.usage
+        if self._prompts is not None:
+            self._owed = reply.usage._replace(prompt=self._prompts.write(ask.messages, ask.functions))
         reply = _as_offered(reply, ask.functions, number)
         self._expected = list(reply.message.calls)
         request.answer.set_result(reply)
