@@ -47,8 +47,7 @@ class ForgedTaskWriter:
     """Composes the tasks of a forged world, by the world's seed."""
 
     def __init__(self, source: ForgedSource, catalog: Catalog, answers: ForgedAnswers, seed: int) -> None:
-        self.offers = Offered(catalog)
-        self.most_candidates = min(source.candidates, len(catalog))
+        self.offers, self.candidates = Offered(catalog), (source.candidates, source.candidates)
         self._source, self._answers, self._seed = source, answers, seed
         self._asks = {capability.name: asks for capability in source.capabilities if (asks := self._asks_of(capability))}
         if not self._asks:
@@ -223,7 +222,7 @@ class ForgedTaskWriter:
 
     def _candidates(self, luck: Luck, chosen: Sequence[Asked]) -> tuple[str, ...]:
         """Choose the tools on offer: up to three quarters serve the needs, in turns; others fill the rest."""
-        catalog, slots = self.offers.catalog, self.most_candidates
+        catalog, slots = self.offers.catalog, min(self.candidates[1], len(self.offers.catalog))
         lanes = [luck.order(self.offers.names[ask.capability.name]) for ask in chosen]
         room = max(slots - slots // 4, min(slots, 2 * len(chosen)))
         turns = [lane[lap] for lap in range(max(map(len, lanes))) for lane in lanes if lap < len(lane)]
