@@ -6,6 +6,8 @@
 
     python benchmarks/equality.py --env session --forms default,concurrent --threads 1,2
     python benchmarks/equality.py --env session-compiled --forms default,concurrent
+    python benchmarks/equality.py --env session-1 --forms default,concurrent --threads 1,2
+    python benchmarks/equality.py --env session-1-compiled --forms default,concurrent
 
 With `--env compiled` single environments that play in compiled code (`compiled=True`) stand in the native one's place.
 
@@ -33,9 +35,10 @@ from costgym.simulators.status import Status
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.report import write_report
-from costgym.envs.native import SessionVectorEnv
+from costgym.envs.native import SessionVectorEnv, SessionVectorEnvV1
+from costgym.envs.sessions.levels import MarketplaceSessionEnvV1
 from costgym.envs.sessions.session import MarketplaceSessionEnv
-from tests.helpers.lockstep import CompiledOnes, CompiledSessions, run_views, session_actions
+from tests.helpers.lockstep import CompiledLevels, CompiledOnes, CompiledSessions, run_views, session_actions
 
 FORMS: dict[str, dict[str, Any]] = {
     "default": {"max_steps": 10},
@@ -71,15 +74,20 @@ SCENARIOS["session"] = list(SESSIONS)
 BUDGETS["session"] = [None, {}, {"price": 60.0, "calls": 30}]
 SESSION_FORMS: dict[str, dict[str, Any]] = {"default": {}, "concurrent": {"concurrent": True}}
 for _cases in (SCENARIOS, BUDGETS):
-    _cases["compiled"], _cases["session-compiled"] = _cases["marketplace"], _cases["session"]
+    _cases["compiled"] = _cases["marketplace"]
+    _cases |= dict.fromkeys(("session-compiled", "session-1", "session-1-compiled"), _cases["session"])
 VIEWS: dict[str, dict[str, Any]] = {
     "marketplace": {"max_steps": 48},
     "compiled": {"max_steps": 48, "native_env": CompiledOnes},
     "session": {"native_env": SessionVectorEnv},
     "session-compiled": {"native_env": CompiledSessions},
+    "session-1": {"native_env": SessionVectorEnvV1},
+    "session-1-compiled": {"native_env": CompiledLevels},
 }
 for _view in ("session", "session-compiled"):
     VIEWS[_view] |= {"scalar_env": MarketplaceSessionEnv, "choose": session_actions}
+for _view in ("session-1", "session-1-compiled"):
+    VIEWS[_view] |= {"scalar_env": MarketplaceSessionEnvV1, "choose": session_actions}
 
 
 RESULTS = Path(__file__).parent / "results"
