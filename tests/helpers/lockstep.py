@@ -32,10 +32,16 @@ WAIT, FINISH, CANCEL = -2, -3, -4
 
 
 def play(
-    world: World, actions: Sequence[Sequence[int]], seeds: Sequence[int], budget: Budget, enforcement: Any
+    world: World,
+    actions: Sequence[Sequence[int]],
+    seeds: Sequence[int],
+    budget: Budget,
+    enforcement: Any,
+    taken: Counter[str] | None = None,
 ) -> Counter[str]:
     """Play episodes of a world both ways: episode i takes column i of `actions`, its task is i modulo the tasks. Returns how
-    often each status was met ("over budget" where an episode ended so); raises Difference where the two differ."""
+    often each status was met ("over budget" where an episode ended so); raises Difference where the two differ. `taken` counts
+    the actions that were taken, by their kind."""
     count = len(seeds)
     rows = [i % len(world.tasks) for i in range(count)]
     batch = Batch(world, range(len(world.tasks)), count, budget, enforcement)
@@ -52,6 +58,8 @@ def play(
         batch.finish(alive & (chosen == FINISH))
         batch.cancel(CANCEL - chosen, alive & (chosen <= CANCEL))
         told[submits] = batch.submit(chosen, submits)[submits]
+        if taken is not None:
+            taken.update(wait=int(waits.sum()), cancel=int((alive & (chosen <= CANCEL)).sum()), call=int(submits.sum()))
         for i in np.flatnonzero(alive).tolist():
             expected = _act(episodes[i], int(chosen[i]))
             if expected is not None:

@@ -265,6 +265,9 @@ _USUAL = (  # what a record holds where no document and no log describes the res
 )
 
 
+_LASTING = {"commit", "tag", "release", "payment", "refund", "message", "email"}  # nobody updates one
+
+
 def _described(operation: Operation, graph: Graph) -> Operation:
     """An operation with the fields of its result; where its document does not describe it, with those of a usual record,
     unless its noun itself is a value, as a price is."""
@@ -279,7 +282,8 @@ def _described(operation: Operation, graph: Graph) -> Operation:
         return operation
     if own[-1] in _FIGURES:
         return replace(operation, fields=(Field(RESULT, {"type": "number"}),))
-    usual = next((fields for words, fields in _USUAL if own[-1] in words), _TITLED)
+    fields: tuple[Field, ...] = next((fields for words, fields in _USUAL if own[-1] in words), _TITLED)
+    usual = tuple(each for each in fields if own[-1] not in _LASTING or each is not _TIMES[1])
     prefix = ("items", "[]") if listed and not verb else ()
     return replace(operation, fields=tuple(Field((*prefix, *each.path), each.schema) for each in usual))
 
@@ -326,7 +330,7 @@ def _arguments(
             draft = ArgumentDraft(parameter, "", {"form": form}, word)
         if isinstance(draft, str) and parameter.place == "body" and parameter.schema.get("type") in ("array", "object"):
             parts = [(within, _argument(leaf, "", own, graph, kind, listed)) for within, leaf in _leaves(parameter)]
-            if not parts:
+            if not parts or sum("[]" in a.within for a in arguments) + ("[]" in parts[0][0]) > 1:
                 return draft
             for within, part in parts:
                 if isinstance(part, str):

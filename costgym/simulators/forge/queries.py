@@ -93,7 +93,7 @@ def beside(parts: Sequence[Part], joint: str = "of") -> str:
     repository = f"{named['owner']}/{named['repository']}" if {"owner", "repository"} <= named.keys() else ""
     money = next((part for part in parts if not part.entity and part.noun.split(" ")[-1] in MONEY - {"cents"}), None)
     if money is not None and "currency" in named:
-        others.append(f"{article(money.noun)} {money.noun} of {money.value} {named['currency']}")
+        others.append(f"{article(money.noun)} {money.noun} of {money.value} {named['currency'].upper()}")
     for part in (part for part in parts if not part.entity):
         last = part.noun.split(" ")[-1]
         if "currency" in named and money is not None and (part is money or part.noun == "currency"):
