@@ -25,6 +25,7 @@ from costgym.simulators.errors import (
 
 if TYPE_CHECKING:
     from costgym.envs.registration import make, make_vec
+    from costgym.envs.scores import normalized_score
     from costgym.experiments.play.result_set import Results
     from costgym.experiments.play.rollout import rollout
 
@@ -45,6 +46,7 @@ __all__ = [
     "__version__",
     "make",
     "make_vec",
+    "normalized_score",
     "rollout",
 ]
 
@@ -86,6 +88,7 @@ for _id in (*ENV_IDS, *LEVEL_IDS):
 _LAZY = {
     "make": "costgym.envs.registration",
     "make_vec": "costgym.envs.registration",
+    "normalized_score": "costgym.envs.scores",
     "Results": "costgym.experiments.play.result_set",
     "rollout": "costgym.experiments.play.rollout",
 }

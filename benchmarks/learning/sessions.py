@@ -3,6 +3,7 @@
     python benchmarks/learning/sessions.py train --out runs/sessions --seeds 5
     python benchmarks/learning/sessions.py test --out runs/sessions --json sessions_ppo.json
     python benchmarks/learning/sessions.py stock --minutes 5 --json sessions_stock.json
+    python benchmarks/learning/sessions.py stock --env costgym/MarketplaceSession-v1 --minutes 1 --seeds 5
 
 `train` is `costgym train ppo --env costgym/MarketplaceSession-v0` for each seed. `test` plays the weights of all seeds on the
 sessions of `test` beside the references. `stock` is sb3-contrib's `MaskablePPO` with its `MultiInputPolicy` and default
@@ -36,7 +37,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks.papers.presets import over_seeds
 from benchmarks.report import write_report
 
-REFERENCES = ("greedy", "bayes-index", "paced", "optimistic", "informed-paced")
+REFERENCES = ("greedy", "bayes-index", "paced", "optimistic", "tuned", "informed-paced")
 
 
 def train(given: argparse.Namespace) -> None:
@@ -62,9 +63,11 @@ def above(name: str, shares: np.ndarray, found: dict[str, np.ndarray]) -> dict[s
     return {f"above_{name}": round(float(ahead.mean()), 4), f"half_{name}": round(half, 4)}
 
 
-def references(sessions: int, split: str = "test", names: tuple[str, ...] = REFERENCES) -> dict[str, np.ndarray]:
+def references(
+    sessions: int, split: str = "test", names: tuple[str, ...] = REFERENCES, env_id: str = SESSION
+) -> dict[str, np.ndarray]:
     """The shares of the rules on the first sessions of a split."""
-    env = costgym.make(SESSION, split=split, disable_env_checker=True)
+    env = costgym.make(env_id, split=split, disable_env_checker=True)
     numbers = env.unwrapped.numbers[:sessions]  # type: ignore[attr-defined]
     agents = {name: make_agent(name, SESSION) for name in names}
     return {name: np.array([play(env, agent, n, 0).value_share for n in numbers]) for name, agent in agents.items()}
@@ -102,32 +105,31 @@ def stock(given: argparse.Namespace) -> None:
     torch.set_num_threads(1)
 
     def make_env() -> gym.Env[Any, Any]:
-        env = costgym.make(SESSION, split="train", disable_env_checker=True, compiled=True)
+        env = costgym.make(given.env, split="train", disable_env_checker=True, compiled=True)
         return gym.wrappers.TransformReward(env, lambda reward: reward / 20.0)
 
     class Stop(BaseCallback):
         def _on_step(self) -> bool:
             return time.process_time() - began < 60.0 * given.minutes
 
-    env = make_vec_env(make_env, 8, given.seed)
-    model = MaskablePPO("MultiInputPolicy", env, n_steps=512, batch_size=256, gamma=0.995, seed=given.seed, device="cpu")
-    began = time.process_time()
-    model.learn(10**9, callback=Stop())
+    found = references(given.sessions, env_id=given.env)
+    world: Any = costgym.make(given.env, split="test", disable_env_checker=True)
+    steps = []
+    for seed in range(given.seed, given.seed + given.seeds):
+        env = make_vec_env(make_env, 8, seed)
+        model = MaskablePPO("MultiInputPolicy", env, n_steps=512, batch_size=256, gamma=0.995, seed=seed, device="cpu")
+        began = time.process_time()
+        model.learn(10**9, callback=Stop())
+        steps.append(model.num_timesteps)
 
-    def choose(observation: Any, info: dict[str, Any]) -> int:
-        return int(model.predict(observation, action_masks=info["action_mask"], deterministic=True)[0])
+        def choose(observation: Any, info: dict[str, Any], model: Any = model) -> int:
+            return int(model.predict(observation, action_masks=info["action_mask"], deterministic=True)[0])
 
-    found, world = references(given.sessions), costgym.make(SESSION, split="test", disable_env_checker=True)
-    agent, numbers = FunctionAgent(choose, SESSION), world.unwrapped.numbers[: given.sessions]  # type: ignore[attr-defined]
-    found["stock PPO"] = np.array([play(world, agent, number, 0).value_share for number in numbers])
+        agent = FunctionAgent(choose, SESSION)
+        numbers = world.unwrapped.numbers[: given.sessions]
+        found[f"stock PPO {seed}"] = np.array([play(world, agent, number, 0).value_share for number in numbers])
     rows = [row(name, shares, found["paced"]) for name, shares in found.items()]
-    report = {
-        "minutes": given.minutes,
-        "steps": model.num_timesteps,
-        "sessions": given.sessions,
-        "seed": given.seed,
-        "rows": rows,
-    }
+    report = {"env": given.env, "minutes": given.minutes, "steps": steps, "sessions": given.sessions, "rows": rows}
     write_report(report, given.json, ("numpy", "gymnasium", "stable_baselines3", "sb3_contrib", "torch"))
 
 
@@ -137,7 +139,8 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=3_000_000)
     parser.add_argument("--minutes", type=float, default=6.0, help="of stock")
     parser.add_argument("--seed", type=int, default=0, help="the first")
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--env", default=SESSION, help="of stock")
     parser.add_argument("--out", type=Path, default=Path("sessions-ppo"))
     parser.add_argument("--sessions", type=int, default=300, help="of test")
     parser.add_argument("--json", type=Path)

@@ -24,4 +24,5 @@ PLAN = (
 )
 VOTE = "Which of the two steps brings the answer closer? Compare them, then end your reply with the letter A or B."
 STEP_A, STEP_B = "Step A: ", "\nStep B: "
+NO_PLAN_GO_ON = "No plan could be read from that. Go on without one."
 NO_PLAN = "No plan could be read from that. Write the JSON object alone."

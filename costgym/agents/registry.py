@@ -1,6 +1,6 @@
 """The table of agents: every name that `make_agent` takes, where it plays, what it needs and how it is made."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from importlib.util import find_spec
@@ -31,6 +31,7 @@ from costgym.agents.catp.planner import CatpPlanner
 from costgym.agents.classic import CheapestAgent, DoNothingAgent, GreedyAgent, RandomAgent
 from costgym.agents.custom import custom_agent, is_custom
 from costgym.agents.deer.deciders import DeerAgent, DirectAnswerer, RuleAgent, SimulatedDecider
+from costgym.agents.deer.gate import DeerGate
 from costgym.agents.deer.learnt import LearntDeerAgent
 from costgym.agents.index import BayesIndexAgent
 from costgym.agents.llm.access import EcoAct, Prompt, Search, Summary
@@ -40,6 +41,8 @@ from costgym.agents.llm.strategies import CotAtN, Dfsdt, PlanThenAct, ReAct, Sea
 from costgym.agents.models.base import LanguageModel
 from costgym.agents.models.named import make_real_model, read_model_name
 from costgym.agents.models.simulated import is_simulated, read_rates
+from costgym.agents.one_world.planning import CatpPlan
+from costgym.agents.one_world.simulated import SimulatedOneWorld
 from costgym.agents.opencatp.base import PlanAgent, PlanCaller, Planner, PlanSpeaker
 from costgym.agents.opencatp.planners import PromptPlanner
 from costgym.agents.opencatp.rules import (
@@ -55,11 +58,19 @@ from costgym.agents.oracle import ExpectedOptimumAgent, OracleAgent, RightDecisi
 from costgym.agents.sb3 import Sb3Agent
 from costgym.agents.sessions.composed import NOT_IN_SESSIONS, SessionBtp, SessionDfsdt, SessionReact
 from costgym.agents.sessions.learnt import SessionAgent
-from costgym.agents.sessions.policies import OPTIMISM, Hedged, IndexPolicy, InformedPaced, SessionDoNothing, SessionGreedy
+from costgym.agents.sessions.policies import (
+    OPTIMISM,
+    TUNED,
+    Hedged,
+    IndexPolicy,
+    Informed,
+    InformedPaced,
+    SessionDoNothing,
+    SessionGreedy,
+)
 from costgym.agents.sessions.speaking import SimulatedSessionModel, SpokenCheapest
 from costgym.agents.toolplanner.agent import PlannerSettings, ToolPlanner
 from costgym.agents.toolplanner.learnt import learnt_agent
-from costgym.agents.toolplanner.simulated import SimulatedToolPlanner
 from costgym.agents.writing import CheckThenRetryAgent, IdempotentAgent, RetryAgent
 from costgym.agents.zoo.cards import is_zoo, read_card, zoo_folder, zoo_names
 from costgym.simulators.errors import ConfigError, UnknownName
@@ -225,6 +236,7 @@ _AGENTS = (
     _index("paced", "an index by a belief for each query, under a shadow price that follows spending", False, True),
     _index("thompson", "paced, with chances drawn from beliefs that are kept over the session", True, True, samples=True),
     _index("optimistic", "paced, with memory and an upper confidence bound", True, True, optimism=OPTIMISM),
+    _index("tuned", "optimistic, with all constants tuned together, and paying for later queries too", True, True, **TUNED),
     _policy(
         "hedged",
         "optimistic, which calls another tool beside one that takes long, where calls may run side by side",
@@ -232,6 +244,7 @@ _AGENTS = (
         SESSION,
     ),
     _policy("informed-paced", "paced, knows every tool's present regime, not its luck", InformedPaced, SESSION, True),
+    _policy("informed", "knows all regimes, prices and queries, not luck, and re-solves as it goes", Informed, SESSION, True),
     _policy(
         "cheapest",
         "answers from memory, else by the cheapest tools that serve the query, three at most",
@@ -252,6 +265,7 @@ _AGENTS = (
     _strategy("dfsdt", "a depth-first search for each query, of which nothing can be undone", SessionDfsdt, SESSION_CHAT),
     _strategy("tot-dfs", "tree search that votes between steps", TotDfs),
     _strategy("plan-act", "one plan, then its steps", PlanThenAct),
+    _strategy("catp-plan", "one plan of all calls, weighed by their prices and run as a whole; then step by step", CatpPlan),
     _strategy("toolplanner", "extracts tags, plans a path, then grows a guided tree", lambda _: ToolPlanner()),
     _strategy("toolplanner-no-tags", "the same without tag extraction", lambda _: ToolPlanner(PlannerSettings(tags=False))),
     _strategy(
@@ -311,6 +325,7 @@ _TRAINED = {
 # Accesses that filter tools stand before those that present them: an agent's accesses take effect in this order.
 _ACCESS: dict[str, tuple[str, Callable[[AgentRequest], ToolAccess]]] = {
     "prompt": ("told prices and the remaining budget", lambda _: Prompt()),
+    "deer": ("decides first whether a tool is needed, and which may be of use", lambda _: DeerGate()),
     "prompt-end": ("the same at the end of each request, so that the beginning stays cached", lambda _: PromptAtEnd()),
     "btp": ("holds a knapsack plan made from past uses", _btp),
     "btp-no-summary": ("the same without the final summary (an ablation)", partial(_btp, summarise=False)),
@@ -326,6 +341,11 @@ _ACCESS: dict[str, tuple[str, Callable[[AgentRequest], ToolAccess]]] = {
     "search": ("searches the catalogue for more tools by words, where tools are retrieved", lambda _: Search()),
     "browse": ("opens categories and providers of the catalogue instead, as AnyTool does", lambda _: Search(hierarchical=True)),
 }
+_NO_ACCESS = {
+    name: f"{name} is a strategy and not a tool access: it makes the search itself, so write it first, as in {name}+deer"
+    for name in ("catp-plan", "toolplanner", "react", "dfsdt", "tot-dfs", "plan-act")
+} | {"catp": "CATP's plans are a strategy, and no tool access: write catp-plan, as in catp-plan+deer"}
+"""Parts of names that make no sense behind another strategy, and why."""
 _BTP = frozenset(suffix for suffix in _ACCESS if suffix.startswith("btp"))
 _USUAL_COMBINATIONS = (("prompt",), ("btp",), ("ecoact",), ("ecoact", "btp"))
 
@@ -342,10 +362,21 @@ def read_agent_name(name: str, env_id: str | None = None) -> tuple[str, tuple[st
     entries = [entry for entry in _AGENTS if entry.name == base]
     composes = any(entry.composes for entry in entries)
     known = all(suffix in _ACCESS and suffixes.count(suffix) == 1 for suffix in suffixes)
+    if composes and (reason := _without_meaning(base, suffixes)):
+        raise ConfigError(f"agent {name}", reason)
     twice = any(sum(s.startswith(kind) for s in suffixes) > 1 for kind in ("btp", "ecoact", "prompt"))
     if not entries or (suffixes and not composes) or not known or twice:
         raise _unknown(name, env_id)
     return base, tuple(suffixes)
+
+
+def _without_meaning(base: str, suffixes: Sequence[str]) -> str:
+    """The reason why parts of a name have no meaning together; "" where they have one."""
+    if base == "catp-plan" and any(suffix.startswith("ecoact") for suffix in suffixes):
+        return (
+            "expected it without EcoAct: a plan is written once, from the documents of all tools, and EcoAct shows none first"
+        )
+    return next((_NO_ACCESS[suffix] for suffix in suffixes if suffix in _NO_ACCESS), "")
 
 
 def find_agent(name: str, env_id: str | None = None) -> AgentEntry:
@@ -393,7 +424,8 @@ def agents(env_id: str | None = None) -> list[AgentEntry]:
         if env_id is None or view_of(env_id) in entry.env_ids:
             entries.append(entry)
             if entry.composes:
-                entries += [_with_access(entry, suffixes) for suffixes in _USUAL_COMBINATIONS]
+                usual = (suffixes for suffixes in _USUAL_COMBINATIONS if not _without_meaning(entry.name, suffixes))
+                entries += [_with_access(entry, suffixes) for suffixes in usual]
     return entries
 
 
@@ -440,7 +472,7 @@ def make_agent(
 def make_model(name: str) -> LanguageModel:
     """Make a language model by its name; raises UnknownName or ConfigError for what there is not or cannot be reached."""
     if is_simulated(name):
-        return SimulatedToolPlanner(read_rates(name))
+        return SimulatedOneWorld(read_rates(name))
     real = read_model_name(name)
     if real is None:
         raise UnknownName("model", name, ("simulated", "simulated:RATE=VALUE", "openai:MODEL", "local:MODEL"))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from costgym.envs.actions import MAX_CALLS, SEARCH, Action, ToolCall, count_tokens, read_action, spoken
 from costgym.envs.base import BaseEnv, takes
-from costgym.envs.plan_actions import label_of, run_plan
-from costgym.envs.seats import TextSeat, cards_of, shorten, without_verdicts
+from costgym.envs.plan_actions import run_plan
+from costgym.envs.seats import TextSeat, cards_of, past_decisions, shorten, without_verdicts
 from costgym.envs.spaces import CallText, UnicodeText
 from costgym.envs.tool_world import ToolEnv, ToolSettings
 from costgym.simulators.calls import Prompt
@@ -19,7 +19,7 @@ from costgym.simulators.marketplace.schema import check_arguments
 from costgym.simulators.retrieval import Retriever
 from costgym.simulators.scenario import Scenario
 from costgym.simulators.status import Status
-from costgym.simulators.tools import Tool, ToolCard
+from costgym.simulators.tools import Same, Tool, ToolCard
 from costgym.simulators.world import Call, Candidate, Episode, Usage, World, WorldEvent
 
 MAX_ACTION = 100_000  # characters
@@ -142,6 +142,7 @@ class TalkEnv(BaseEnv[str, str]):
             token_pricing=self.world.tokens,
             categories=() if self.world.retriever is None else self.world.retriever.categories,
             more=self.more_functions,
+            examples=past_decisions(Same(self.world), examples) if examples else (),
         )
 
     def visible_info(self, info: dict[str, Any]) -> dict[str, Any]:
@@ -293,7 +294,9 @@ class TalkEnv(BaseEnv[str, str]):
 
         calls, events = run_plan(episode, action.steps, [call.arguments for call in action.calls], submit, refuse)
         self._results = [
-            (requested.name[:MAX_NAME], label_of(call), "" if call is None else self._cut(episode.content(call)))
+            (requested.name[:MAX_NAME], Status.CANCELLED, "")
+            if call is None  # the episode ended before it
+            else (requested.name[:MAX_NAME], call.status, self._cut(episode.content(call)))
             for call, requested in zip(calls, action.calls, strict=True)
         ]
         self._news = [self._cut(self._say(episode, event)) for event in events] + self._read_news(episode)

@@ -23,6 +23,7 @@ from costgym.simulators.ledger import Budget
 from costgym.simulators.oracle.optimum import Optimum
 from costgym.simulators.quality import quality_of_plan
 from costgym.simulators.retrieval.embedding import TextEmbedding
+from costgym.simulators.rules.limits import exceeded
 from costgym.simulators.scenario import Scenario, parse_scenario
 from costgym.simulators.status import Status
 from costgym.simulators.tools import Same, Tool
@@ -329,7 +330,7 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         # a wrong decision can be the better one: an answer that is graded wrong may cost less than a right one is worth
         prices = [self._price_of(actions, limits) for actions in (self.right_actions(), (ANSWER,))]
         answer = self.costs(self._playing().number)[0]
-        if self.enforcement == "refuse" and limits.exceeded(answer.price, answer.seconds, answer.tokens, 0):
+        if self.enforcement == "refuse" and exceeded(limits, answer.price, answer.seconds, answer.tokens, 0):
             prices.append((0.0, 0.0, 0.0, False))
         price, seconds, quality, feasible = max(prices, key=lambda outcome: outcome[2])
         return Optimum((), (), price, seconds, feasible, True, quality, quality)
@@ -354,8 +355,9 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
                 context += self._reading(episode.candidates)
             elif FIRST_CALL <= action < self.none_action:
                 episode.settle(episode.submit(action - FIRST_CALL))
-        right = tuple(actions) == self.right_actions() and episode.ledger.exceeded(budget, episode.now_s) is None
-        price, performance = episode.ledger.price, 1.0 if right else 0.0
+        price, tokens, calls = episode.ledger.price, episode.ledger.tokens, episode.ledger.calls
+        right = tuple(actions) == self.right_actions() and exceeded(budget, price, episode.now_s, tokens, calls) is None
+        performance = 1.0 if right else 0.0
         quality = float(quality_of_plan(performance, price, self.world.alpha, self.world.max_price))
         return price, episode.now_s, quality, right
 
@@ -397,7 +399,7 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         price, now, tokens = ledger.price, episode.now_s, ledger.tokens
         for step in steps:
             price, now, tokens = price + step.price, now + step.seconds, tokens + step.tokens
-        return self.budget.exceeded(price + quote, now, tokens, calls) is None
+        return exceeded(self.budget, price + quote, now, tokens, calls) is None
 
     def costs(self, number: int) -> list[Cost]:
         """What the decisions of a task cost, in the order of `THINKING`: the first two before a search, the others after it."""

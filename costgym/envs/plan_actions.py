@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from costgym.simulators.errors import InvalidPlan
 from costgym.simulators.plan import TASK_INPUT, Plan, PlanStep
-from costgym.simulators.status import Status
 from costgym.simulators.world import Call, Episode, WorldEvent
 
 MAX_STEPS, MAX_ID = 16, 64
@@ -147,8 +146,3 @@ def _values(document: Any, key: str) -> Iterator[tuple[str, str | int | float]]:
             yield from _values(value, key)
     elif isinstance(document, str | int | float) and not isinstance(document, bool):
         yield key, document
-
-
-def label_of(call: Call | None) -> Status:
-    """The status of a step's call; one that never came is cancelled."""
-    return Status.CANCELLED if call is None else call.status

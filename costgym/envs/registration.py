@@ -89,6 +89,25 @@ def describe(env_id: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+_LANGUAGE, _AUTHORS = "benchmark of language agents", "reproduction of a paper's task"
+USES = {
+    "costgym/Marketplace-v0": "smoke test of learners: an index is near its optimum",
+    "costgym/MarketplaceChat-v0": _LANGUAGE,
+    "costgym/MarketplaceChat-v1": _LANGUAGE,
+    "costgym/MarketplaceSession-v0": "benchmark of learners",
+    "costgym/MarketplaceSession-v1": "benchmark of learners and planners",
+    "costgym/MarketplaceSessionChat-v0": _LANGUAGE,
+    "costgym/MarketplaceSessionChat-v1": _LANGUAGE,
+    "costgym/OpenCATP-v0": _AUTHORS,
+    "costgym/OpenCATP-v1": _AUTHORS,
+    "costgym/OpenCATPChat-v0": _AUTHORS,
+    "costgym/OpenCATPChat-v1": _AUTHORS,
+    "costgym/OpenCATPCalls-v0": "smoke test of calls over a paper's tools",
+    "costgym/DecisionAware-v0": _AUTHORS,
+}
+"""What each environment is good for."""
+
+
 def worlds_of(env_id: str) -> tuple[int, ...]:
     """The versions of the world that an environment plays."""
     stated = [node for definition in _definitions(env_id) for node in definition.body if isinstance(node, ast.Assign)]

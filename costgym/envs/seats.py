@@ -52,6 +52,7 @@ class TextSeat(Seat):
     token_pricing: "ModelPrices | None" = None  #: what the model's tokens cost; None where they are free
     #: categories of the catalogue that more tools can be searched in; () where all tools are on offer
     categories: tuple[str, ...] = ()
+    examples: tuple[Example, ...] = ()  #: past queries with what served them, so many as the agent's `wants_examples` says
     more: tuple[ToolCard, ...] = ()  #: functions besides the tools, which cost nothing, such as the next query of a session
 
     def documentation(self) -> list[dict[str, Any]]:

@@ -62,6 +62,7 @@ _YOUNGER: Mapping[str, tuple[str, ...]] = {
     "Need": ("fact_type", "tolerance", "accept", "asked", "optional", "state", "amount", "given", "rivals"),
 }
 """Fields that schema 0 leaves out at their defaults, since worlds had been recorded before these were there."""
+_RENAMED = {"fact_path": "place"}  # fields by the names that they had in schema 0
 
 
 def recorded_text(value: Any) -> str:
@@ -73,7 +74,7 @@ def recorded_text(value: Any) -> str:
         younger = _YOUNGER.get(name, ())
         values = [(spec, getattr(value, spec.name)) for spec in fields(value) if spec.repr]
         shown = [(spec.name, part) for spec, part in values if spec.name not in younger or part != spec.default]
-        parts = [f"{name_of_field}={recorded_text(part)}" for name_of_field, part in shown]
+        parts = [f"{_RENAMED.get(name_of_field, name_of_field)}={recorded_text(part)}" for name_of_field, part in shown]
         return f"{name}({', '.join(parts)})"
     if type(value) is tuple:
         return f"({', '.join(map(recorded_text, value))}{',' if len(value) == 1 else ''})"

@@ -48,18 +48,6 @@ class Budget:
     def as_dict(self) -> dict[str, float]:
         return dict(self.items())
 
-    def exceeded(self, price: float, seconds: float, tokens: float, calls: float) -> str | None:
-        """The first resource of which more was spent than its limit, or None."""
-        if self.price is not None and price > self.price:
-            return "price"
-        if self.seconds is not None and seconds > self.seconds:
-            return "seconds"
-        if self.tokens is not None and tokens > self.tokens:
-            return "tokens"
-        if self.calls is not None and calls > self.calls:
-            return "calls"
-        return None
-
     @classmethod
     def from_mapping(cls, limits: Mapping[str, float]) -> "Budget":
         """Make a budget from a mapping such as ``{"price": 20}``.
@@ -156,7 +144,3 @@ class Ledger:
     def tokens_by_class(self) -> dict[str, int]:
         """Tokens of all requests by class; those read from a cache or written to it are among the input."""
         return {name: sum([getattr(usage, name) for usage in self.usages]) for name in TOKEN_CLASSES}
-
-    def exceeded(self, budget: Budget, seconds: float) -> str | None:
-        """The first resource over its limit, or None."""
-        return budget.exceeded(self.price, seconds, self.tokens, self.calls)

@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 
 import costgym
 from costgym.cli.app import app as command_line
-from costgym.envs.registration import class_of
+from costgym.envs.registration import USES, class_of
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -163,6 +163,7 @@ def _facts(env_id: str, env: gym.Env[Any, Any]) -> list[str]:
         f"| action space | `{env.action_space}` |",
         *(f"| {'observation space' if i == 0 else ''} | {box} |" for i, box in enumerate(boxes)),
         f"| version of the world | {' and '.join(map(str, environment_class(env_id).worlds))}; see [Versions](versions.md) |",
+        f"| use | {USES[env_id]} |",
         f"| step limit | {limit} |",
         f"| native batch | {batch} |",
         f"| render modes | {', '.join(f'`{mode}`' for mode in env.metadata['render_modes'])} |",

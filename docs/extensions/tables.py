@@ -1,4 +1,4 @@
-"""Tables of the guide that are made from the code: ranges of numbers, metrics of a leaderboard, adversaries, probes."""
+"""Tables of the guide that are made from the code: ranges of numbers, metrics of a leaderboard, adversaries, probes, rules."""
 
 from __future__ import annotations
 
@@ -51,7 +51,17 @@ def probes() -> str:
     return table(json.loads((root / "benchmarks/results/sandbox.json").read_text(encoding="utf-8")))
 
 
-TABLES: dict[str, Callable[[], str]] = {"ranges": ranges, "metrics": metrics, "adversaries": adversaries, "probes": probes}
+def rules() -> str:
+    """The functions that state the rules of the world."""
+    sys.path.insert(0, str(Path(__file__).parents[2]))
+    from tests.helpers.rule_book import table
+
+    return table()
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "ranges": ranges, "metrics": metrics, "adversaries": adversaries, "probes": probes, "rules": rules,
+}  # fmt: skip
 
 
 def expand(app: Sphinx, docname: str, source: list[str]) -> None:

@@ -215,7 +215,7 @@ def test_json_goes_to_standard_output_alone_and_lists_go_into_pipes_line_by_line
     lines = [line.split("\t") for line in invoke("envs").stdout.splitlines()]
     assert [line[0] for line in lines] == ["id", *ENV_IDS]
     worlds = {name: " ".join(map(str, class_of(name).worlds)) for name in ENV_IDS}
-    assert {name: world for name, world, _ in lines[1:]} == worlds and worlds["costgym/Marketplace-v0"] == "0 1"
+    assert {name: world for name, world, *_ in lines[1:]} == worlds and worlds["costgym/Marketplace-v0"] == "0 1"
 
 
 def test_the_words_that_may_be_left_out_may_be_left_out() -> None:

@@ -111,6 +111,16 @@ def test_without_money_in_the_middle_the_rest_is_refused_and_what_ran_is_billed(
     assert env.episode.ledger.calls == 1 and not env.episode.over
 
 
+def test_where_passing_a_limit_ends_the_episode_the_rest_of_a_plan_never_runs() -> None:
+    env = costgym.make("costgym/MarketplaceChat-v1", scenario="one-world", enforcement="terminate", disable_env_checker=True)
+    image = start(env.unwrapped, budget=2.0)
+    steps = [step("a", "image_colorization", image), step("b", "object_detection", "{a}")]
+    observation, _, terminated, _, info = env.step(json.dumps({"plan": steps}))
+    assert terminated and info["statuses"] == "ok,cancelled"
+    assert len(json.loads(observation)["results"]) == 2
+    assert env.unwrapped.episode.ledger.calls == 1 and env.unwrapped.episode.exceeded == "price"
+
+
 def test_version_0_of_the_world_knows_no_plans() -> None:
     env = costgym.make("costgym/MarketplaceChat-v0", scenario="marketplace")
     env.reset(seed=0)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from costgym.simulators.errors import ConfigError
 from costgym.simulators.ledger import RESOURCES, Budget, Charge, Ledger
+from costgym.simulators.rules.limits import exceeded
 
 
 def test_a_ledger_adds_up_its_charges():
@@ -30,13 +31,11 @@ def test_totals_are_the_sums_of_the_charges(entries):
 
 
 def test_a_limit_is_passed_only_above_it_and_the_first_in_order_is_named():
-    ledger = Ledger()
-    ledger.charge(0.0, "a", 10.0, 50, 1)
-    assert ledger.exceeded(Budget(price=10, tokens=50, calls=1, seconds=3), 3.0) is None
-    assert ledger.exceeded(Budget(price=9.99, tokens=49), 0.0) == "price"
-    assert ledger.exceeded(Budget(seconds=3, tokens=49), 3.01) == "seconds"
-    assert ledger.exceeded(Budget(tokens=49, calls=0.5), 0.0) == "tokens"
-    assert ledger.exceeded(Budget(calls=0.5), 0.0) == "calls"
+    assert exceeded(Budget(price=10, tokens=50, calls=1, seconds=3), 10.0, 3.0, 50, 1) is None
+    assert exceeded(Budget(price=9.99, tokens=49), 10.0, 0.0, 50, 1) == "price"
+    assert exceeded(Budget(seconds=3, tokens=49), 10.0, 3.01, 50, 1) == "seconds"
+    assert exceeded(Budget(tokens=49, calls=0.5), 10.0, 0.0, 50, 1) == "tokens"
+    assert exceeded(Budget(calls=0.5), 10.0, 0.0, 50, 1) == "calls"
 
 
 @pytest.mark.parametrize("limit", [0, -1, math.nan, math.inf, -math.inf, True, "20", None])

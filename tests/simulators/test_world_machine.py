@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from costgym.simulators.calls import Usage
+from costgym.simulators.rules.limits import exceeded
 from costgym.simulators.scenario import parse_scenario
 from costgym.simulators.status import Status
 from tests.helpers.random_worlds import Writer
@@ -131,7 +132,7 @@ class WorldMachine(RuleBasedStateMachine):
         episode, ledger, limits = self.episode, self.episode.ledger, dict(self.episode.budget.items())
         if episode.enforcement != "record":
             assert episode.now_s <= limits.get("seconds", float("inf")) * (1 + 1e-12)
-            passed = episode.budget.exceeded(ledger.price, 0.0, ledger.tokens, ledger.calls)
+            passed = exceeded(episode.budget, ledger.price, 0.0, ledger.tokens, ledger.calls)
             assert episode.over or passed is None
         for candidate, tool in zip(episode.candidates, episode.tools, strict=True):
             if tool is not None:

@@ -79,11 +79,13 @@ class ToolAccess:
     Attributes:
         suffix: Its part of an agent's name, after "+".
         summarise: After the search, the final answer is written from all executed calls.
+        wants_examples: Past queries that the seat shall hold, with what served them.
         compact_above: Tokens of a conversation from which the model's summary takes its place; None for never.
     """
 
     suffix: str = ""
     summarise: bool = False
+    wants_examples: int = 0
     compact_above: int | None = None
 
     def reset(self, session: "LlmSession") -> None:
@@ -301,6 +303,32 @@ class LlmSession:
                 turn.messages.append(Message(USER, NEWS + "; ".join(news)))
         return turn
 
+    def run_plan(self, message: Message, steps: Sequence[tuple[FunctionCall, Mapping[str, Any]]]) -> Play[Turn]:
+        """Have a plan run as a whole, each of its calls past the tool access; a step is a call and its place in the plan."""
+        calls = [call._replace(id=f"plan_{number}") for number, (call, _) in enumerate(steps)]
+        written = Message(ASSISTANT, message.content, tuple(calls), extra=message.extra, tokens=message.tokens)
+        turn = Turn([written], nodes=1 + 2 * len(calls))
+        documents = [{**self._document(call), **more} for call, (_, more) in zip(calls, steps, strict=True)]
+        outcome = yield to_json({"plan": documents, "usage": self._take().document()})
+        self.info = outcome.info
+        results = read_results(outcome.info, len(calls))
+        if len(outcome.info["results"]) != len(calls):  # it is no plan, and is refused as a whole
+            turn.messages = [message, Message(USER, outcome.observation)]
+            results = [("", Status.MALFORMED, False)] * len(calls)
+        for call, (text, status, executed) in zip(calls, results, strict=True):
+            result, shown = CallResult(call, text, status, executed), _result_message(call, text)
+            if turn.messages[0] is written:
+                turn.results.append(result)
+                turn.messages.append(shown)
+            if executed:
+                self.executed.append(result)
+                self._shown.append((written, shown))
+            for part in self.access:
+                part.result(result)
+        if news := outcome.info["news"]:
+            turn.messages.append(Message(USER, NEWS + "; ".join(news)))
+        return turn
+
     def search(self, **arguments: str) -> Play[None]:
         """Search the catalogue without asking the model; what is found is among the candidates from then on."""
         self.info = (yield encode_action(SEARCH, arguments, usage=self._take())).info
@@ -431,6 +459,7 @@ class LlmAgent(Agent):
         self.env_id = env_id
         self._model, self.handles = wrap_model(model)
         self._strategy, self._access = strategy, tuple(access)
+        self.wants_examples = max((part.wants_examples for part in access), default=0)
         self.name = name or "+".join([strategy.name, *[part.suffix for part in access if part.suffix]])
         self.model = model.name
         self.session: LlmSession | None = None

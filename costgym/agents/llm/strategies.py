@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, Literal
@@ -104,9 +104,9 @@ class CotAtN(LimitedSearch):
         return ending
 
 
-def chain(session: LlmSession, settings: SearchSettings) -> Play[SearchResult]:
-    """Follow one chain from the request to its end."""
-    history: list[Message] = [session.request]
+def chain(session: LlmSession, settings: SearchSettings, begun: Sequence[Message] = ()) -> Play[SearchResult]:
+    """Follow one chain from the request, or from the conversation that has `begun` with it, to its end."""
+    history: list[Message] = [*(begun or (session.request,))]
     depth = 0
     while depth < settings.depth and not session.exhausted():
         reply = yield from session.ask(history)

@@ -153,7 +153,7 @@ class Reader:
             context.doubt = self._doubted(messages[-1])
         for need in range(count):
             fact = need + count if need in changed else need
-            (context.known if fact in facts else context.open).append(need)
+            (context.known if fact in facts or needs[need].given else context.open).append(need)
         if search is not None:
             for message in messages:
                 if message.role == TOOL and message.name == SEARCH:

@@ -41,11 +41,19 @@ class PlannerRates:
     steps_help: float = 0.6  # factor on all errors when the steps were found first
     choice_slips: float = 0.15  # picks another than the best of the plans it is shown
 
+    @classmethod
+    def perfect(cls) -> "PlannerRates":
+        """Rates of a model that never errs."""
+        return cls(malformed=0.0, misses=0.0, adds=0.0, disorders=0.0, unreads=0.0, weighs=0.0, choice_slips=0.0)
+
 
 class SimulatedPlanner:
     """Answers planning prompts."""
 
-    name, rates = "simulated", PlannerRates()
+    name = "simulated"
+
+    def __init__(self, perfect: bool = False) -> None:
+        self.rates = PlannerRates.perfect() if perfect else PlannerRates()
 
     def reset(self, seed: int) -> None:
         """A new situation; all chance comes from `seed`."""

@@ -22,6 +22,8 @@ NOT_IN_SESSIONS = {
     "tot-dfs": "it makes several steps to keep the best; in a session every step is a call, which is billed and stays",
     "plan-act": "it plans once and never revises, and the queries of a session are not known before they come",
     "toolplanner": "it reads from a request which functions are needed; queries of a session name the tools that serve them",
+    "deer": "it decides on one request before it is answered, and a session's queries come one after the other",
+    "catp-plan": "it writes one plan for the whole request, and the queries of a session are not known before they come",
     "prompt-end": _LAYOUT, "btp-stable": _LAYOUT, "ecoact-append": _LAYOUT,
     "compact": "its model reads the rules and the present query from the whole conversation",
     "summary": _ANSWERS, "btp-no-summary": _ANSWERS, "search": _ON_OFFER, "browse": _ON_OFFER,

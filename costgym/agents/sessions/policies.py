@@ -8,9 +8,11 @@
 | `thompson` | yes | yes | by sampling | the public rules |
 | `optimistic` | yes | yes | by an upper confidence bound | the public rules |
 | `hedged` | yes | yes | as `optimistic`; it calls a second tool beside one that takes long | the public rules |
+| `tuned` | yes | yes | as `optimistic`; it pays for later queries too | the public rules |
 | `informed-paced` | yes | yes | need not | every tool's present regime and durations |
+| `informed` | yes | solves a program again and again | need not | all regimes, prices and queries, those to come too |
 
-All but the last read observations and `info` alone. All remember facts, and give one from memory where that is worth more
+All but the last two read observations and `info` alone. All remember facts, and give one from memory where that is worth more
 than a call. Where calls may run side by side, all but `hedged` make one at a time.
 """
 
@@ -24,11 +26,12 @@ from numpy.typing import NDArray
 from costgym.agents.base import SESSION, Agent
 from costgym.agents.oracle import env_of
 from costgym.agents.seat import Seat, expect_seat
-from costgym.envs.session_features import PRICE_UNIT, RUNNING, STATIC
+from costgym.envs.session_features import PRICE_UNIT, QUERY_MORE, RUNNING, STATIC
 from costgym.envs.sessions.session import MarketplaceSessionEnv, SessionSeat
 from costgym.simulators.sessions.beliefs import ToolBeliefs, alive, call_seconds
 from costgym.simulators.sessions.draw import call_times
 from costgym.simulators.sessions.episode import SessionEpisode
+from costgym.simulators.sessions.informed import Program
 from costgym.simulators.sessions.rules import VALUES
 from costgym.simulators.status import LIMITS, Status
 
@@ -39,8 +42,11 @@ _PRICE, _LATENCY, _SUCCESS, _PROVIDER, _QUOTA, _SERVES = (
     STATIC.index(name) for name in ("price", "latency_s", "success", "provider", "quota_left", "serves")
 )
 _LIMITS = (*LIMITS, Status.BANNED, Status.OVER_BUDGET)
+_ALIVE = 5 + QUERY_MORE.index("alive")  # behind the kinds, in version 1
 GREEDY_TRIES = 2
+SOLVED = 20  # times that `Informed` solves its program in a session
 OPTIMISM = 2.0  # standard deviations that `optimistic` adds; chosen on `valid` sessions, see docs/results/sessions.md
+TUNED: dict[str, float] = {"optimism": 1.0, "bought": 0.65, "later": 1.0}  # of `tuned`; see benchmarks/session_ladder.py
 PATIENCE = 5.0  # mean durations after which `hedged` no longer waits for a call; chosen likewise
 
 
@@ -88,16 +94,26 @@ class IndexPolicy(Agent):
 
     With `memory` it keeps what calls tell from query to query; `paced` takes costs as shares of what is left, at a shadow price
     that follows spending; `optimism` adds standard deviations of the belief to a chance; `samples` draws chances from the
-    beliefs, once a query; `recalls` answers from memory at all.
+    beliefs, once a query; `recalls` answers from memory at all. `bought` is the share of the queries that a call is taken to be
+    needed for (None: those whose fact is not in memory), and `later` the weight of what a fact is worth to queries to come.
     """
 
     env_id = SESSION
 
     def __init__(
-        self, name: str, memory: bool, paced: bool, optimism: float = 0.0, samples: bool = False, recalls: bool = True
+        self,
+        name: str,
+        memory: bool,
+        paced: bool,
+        optimism: float = 0.0,
+        samples: bool = False,
+        recalls: bool = True,
+        bought: float | None = None,
+        later: float = 0.0,
     ) -> None:
         self.name, self.memory, self.paced = name, memory, paced
         self.optimism, self.samples, self.recalls = optimism, samples, recalls
+        self.bought, self.later = bought, later
 
     def reset(self, seat: Seat, observation: dict[str, NDArray[np.float32]], info: dict[str, Any], seed: int) -> None:
         self._seat = expect_seat(seat, SessionSeat, self)
@@ -134,21 +150,40 @@ class IndexPolicy(Agent):
         if info["query"] != self._query:
             self._enter(int(info["query"]), prices, tools, info)
         kind, value = int(query[1 : 1 + self._kinds].argmax()), float(query[0]) * VALUES[1]
-        chances = np.where(mask[: len(tools)] & ~(self._shut | busy), self._chances(info), 0.0)
-        costs = prices  # (I,) what a call costs, in the value's unit
-        if self.paced:
-            money, time = self._uses(prices, info)
-            costs = self._multiplier * (money + time)
-        index, best = indices(self._offers, chances, costs, self._asked)
+        chances = np.where((mask[: len(tools)] > 0) & ~(self._shut | busy), self._chances(info), 0.0)
+        index, best = indices(self._offers, chances, self._costs(prices, info), self._asked)
+        value += self._worth_later(info)
         gain = value - float(index[kind])
-        if mask[self._recall] and self.recalls:
-            age_s = float(query[2 + self._kinds]) * 4.0 * self._rules.ttl_s
-            if value * alive(age_s, self._rules.ttl_s) >= max(0.0, gain):
-                return self._recall
+        if mask[self._recall] and self.recalls and value * self._alive(query) >= max(0.0, gain):
+            return self._recall
         if gain < 0.0:
             return self._next
         self._called = int(best[kind])
         return self._called
+
+    def _costs(self, prices: Floats, info: dict[str, Any]) -> Floats:
+        """(I,) what a call costs, in the value's unit."""
+        if not self.paced:
+            return prices
+        money, time = self._uses(prices, info)
+        return self._multiplier * (money + time)
+
+    def _alive(self, query: NDArray[np.float32]) -> float:
+        """The chance that the fact in memory is still right."""
+        if self._rules.world:
+            return float(query[_ALIVE + self._kinds])
+        return alive(float(query[2 + self._kinds]) * 4.0 * self._rules.ttl_s, self._rules.ttl_s)
+
+    def _worth_later(self, info: dict[str, Any]) -> float:
+        """What the present query's fact is worth to queries to come: a query asks with the same chance for the fact of each one
+        before it, and finds it alive if not too much time has passed."""
+        rules, number = self._rules, int(info["query"])
+        if not self.later or number + 1 >= rules.queries:
+            return 0.0
+        ahead = np.arange(1, rules.queries - number)
+        seconds = float(info["at_s"]) / (number + 1) if number else 0.0
+        uses = float((np.exp(-ahead * seconds / rules.ttl_s) / (number + ahead)).sum())
+        return self.later * rules.repeat * uses * (_LOW + _HIGH) / 2.0
 
     def called(self, action: int) -> None:
         """Hear that this action was taken instead of the one that it chose."""
@@ -170,7 +205,7 @@ class IndexPolicy(Agent):
 
     def _bought_share(self) -> float:
         """Share of the queries that a call is needed for: those whose fact is not in memory."""
-        return 1.0 - 0.5 * float(self._rules.repeat)
+        return 1.0 - 0.5 * float(self._rules.repeat) if self.bought is None else self.bought
 
     def _uses(self, prices: Floats, info: dict[str, Any]) -> tuple[Floats, Floats]:
         """(I,) shares of the money and of the time that are left that a call uses."""
@@ -253,6 +288,35 @@ class InformedPaced(IndexPolicy):
 
     def _learn(self, slot: int, status: Status) -> None:
         """Nothing to do: it knows."""
+
+
+class Informed(InformedPaced):
+    """Knows how tools and prices will move and what will be asked, and re-solves the program of `value_bound` as it goes.
+
+    It knows neither the luck of calls nor outages nor how long facts live."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.name = "informed"
+
+    def reset(self, seat: Seat, observation: dict[str, NDArray[np.float32]], info: dict[str, Any], seed: int) -> None:
+        super().reset(seat, observation, info, seed)
+        self._program = Program(self._episode.session)
+        self._every = max(1, self._rules.queries // SOLVED)
+        self._solved = -self._every
+
+    def _enter(self, number: int, prices: Floats, tools: NDArray[np.float32], info: dict[str, Any]) -> None:
+        super()._enter(number, prices, tools, info)
+        if number - self._solved >= self._every:
+            self._solved = number
+            left = info["budget_remaining_price"], info["budget_remaining_seconds"]
+            self._price, self._second = self._program.solve(number, *left, self._episode.memory)
+
+    def _costs(self, prices: Floats, info: dict[str, Any]) -> Floats:
+        return self._price * prices + self._second * self._seconds()
+
+    def _worth_later(self, info: dict[str, Any]) -> float:
+        return self._program.worth_later(int(info["query"]))
 
 
 class Hedged(IndexPolicy):

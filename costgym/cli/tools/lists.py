@@ -49,14 +49,17 @@ def agents(json_file: JsonFile = None) -> None:
 
 
 def envs(json_file: JsonFile = None) -> None:
-    """List the environments, with the versions of the world that they play.
+    """List the environments, with the versions of the world that they play and what they are good for.
 
     Example: `costgym envs`
     """
     from costgym import ENV_IDS
-    from costgym.envs.registration import describe, worlds_of
+    from costgym.envs.registration import USES, describe, worlds_of
 
-    rows = [{"id": name, "world": " ".join(map(str, worlds_of(name))), "what": describe(name)} for name in ENV_IDS]
+    rows = [
+        {"id": name, "world": " ".join(map(str, worlds_of(name))), "use": USES[name], "what": describe(name)}
+        for name in ENV_IDS
+    ]
     print_list(rows, json_file)
 
 

@@ -38,6 +38,7 @@ from costgym.simulators.opencatp.world import PlanEpisode, PlayedPlan, plan_worl
 from costgym.simulators.plan import Plan
 from costgym.simulators.pricing import FaasPricing
 from costgym.simulators.quality import MAX_PRICE_USD, check_alpha
+from costgym.simulators.rules.limits import exceeded
 from costgym.simulators.tasks import Grade
 
 if TYPE_CHECKING:
@@ -242,7 +243,7 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
     def _check_budget(self) -> bool:
         """Return whether all limits were kept so far."""
-        self._exceeded = self.budget.exceeded(*self._used())
+        self._exceeded = exceeded(self.budget, *self._used())
         return self._exceeded is None
 
     # -- figures

@@ -9,6 +9,7 @@ from costgym.envs.session_features import LAST, opening
 from costgym.envs.vector.info import figures_info
 from costgym.envs.vector.kernels import sessions as kernels
 from costgym.envs.vector.marketplace import NativeVectorEnv
+from costgym.simulators.batch.rng import say_compiling
 from costgym.simulators.batch.sessions import SessionBatch
 from costgym.simulators.errors import ConfigError
 from costgym.simulators.ledger import RESOURCES
@@ -23,8 +24,10 @@ class NativeSessions(NativeVectorEnv):
 
     batch: SessionBatch
     kernels = kernels
+    first_kernel: Any = kernels.step_part  # that is compiled, if none is
 
     def _make_world(self, scalar: Any) -> None:
+        say_compiling(self.first_kernel, "its sessions")
         if self.all_tables:
             raise ConfigError("all_tables", "is for costgym/Marketplace-v0; a session is drawn when its episode begins")
         count, rules = self.num_envs, scalar.rules

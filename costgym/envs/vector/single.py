@@ -92,6 +92,7 @@ class SingleSession(SingleBatch, NativeSessions):
 
     layout = (*_NUMBERS, ("queries", "q", 1), ("values", "d", 2), ("reported", "q", 1), *_ENDS)
     second = "query"
+    first_kernel = NativeSessions.kernels.play_one
 
     def row(self, number: int) -> int:
         row = int(self._rows(np.array([number]), _FIRST)[0])

@@ -38,6 +38,15 @@ _STRATEGIES = ("react", "cot@5", "dfsdt", "tot-dfs", "plan-act")
 _OF_A_MODEL = ("react", "react+btp", "react+ecoact", "dfsdt", "toolplanner")  # with which real models are compared
 
 
+_FIVE_IDEAS = tuple(
+    f"{strategy}{deer}{ecoact}{btp}"
+    for strategy in ("react", "toolplanner", "catp-plan")
+    for deer in ("", "+deer")
+    for ecoact in (("", "+ecoact") if strategy != "catp-plan" else ("",))  # a plan is written from all documents
+    for btp in ("", "+btp")
+)
+
+
 @dataclass(frozen=True, slots=True)
 class SuiteWorld:
     """A world of a suite, and who plays in it. Agents are looked up in its tracks in their order; those of the zoo play only if
@@ -164,6 +173,17 @@ _ALL = (
             "price=10,20,40",
             200,
             scenario="marketplace",
+        ),
+    ),
+    _suite(
+        "one-world",
+        "five papers' ideas in one world, each on and off: which pays, and do they add up?",
+        SuiteWorld(
+            (*_FIVE_IDEAS, "cheapest", "greedy", "oracle-informed", "oracle"),
+            "price=15,30,60",
+            200,
+            scenario="one-world",
+            settings=_ENFORCED,
         ),
     ),
     _suite(

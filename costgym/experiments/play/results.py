@@ -9,6 +9,7 @@ from typing import Any
 from costgym.simulators.errors import DataError
 from costgym.simulators.files import decode_json
 from costgym.simulators.ledger import RESOURCES, Budget
+from costgym.simulators.rules.limits import exceeded
 
 ORIGINS = ("agent", "tool", "infrastructure")
 TOKEN_COST = "token_cost"  # the figure of an episode that says what the model's tokens cost
@@ -102,7 +103,7 @@ class EpisodeResult:
         if self.exceeded is not None:
             return False
         limits = Budget.from_mapping(self.budget)
-        return limits.exceeded(self.price, self.seconds, self.tokens, self.calls) is None
+        return exceeded(limits, self.price, self.seconds, self.tokens, self.calls) is None
 
     def to_json(self) -> str:
         """Write one line of JSON; equal records give equal bytes. What most worlds do not have is left out where it is

@@ -11,6 +11,7 @@ documentation for how each is keyed and read.
 # mypy: disable-error-code="misc,untyped-decorator,no-any-return"
 
 import hashlib
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from pickle import UnpicklingError
@@ -74,6 +75,17 @@ def compiled(function: Callable[..., Any], **options: Any) -> Any:
         cache_file._source_stamp = _BATCH_DIGEST + _digest(*sources)
         cache_file._load_index = _or_empty(cache_file._load_index)
     return kernel
+
+
+def say_compiling(kernel: Any, what: str) -> None:
+    """Say once, on standard error unless logging is set up otherwise, that a kernel has to be compiled, which takes a while."""
+    cache_file = getattr(getattr(kernel, "_cache", None), "_cache_file", None)
+    if not INTERPRETED and cache_file is not None and what not in _said and not cache_file._load_index():
+        _said.add(what)
+        logging.getLogger("costgym").warning("costgym compiles %s, about a minute; what is compiled is kept on disk", what)
+
+
+_said: set[str] = set()
 
 
 def _or_empty(load_index: Callable[[], dict[Any, Any]]) -> Callable[[], dict[Any, Any]]:

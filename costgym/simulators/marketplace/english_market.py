@@ -30,7 +30,7 @@ _MORE = (
     "I also need {}.", "Could you also check {}?", "Please also look up {}.", "I would also like to know {}.",
     "And what is {}?", "Please also tell me {}.",
 )  # fmt: skip
-_TURNS = ("On another note, ", "Separately, ", "Apart from that, ")  # before a situation of another kind
+_TURNS = ("On another note, ", "Separately, ", "Apart from that, ", "Besides, ", "Also, ")  # before a situation of another kind
 _NOTES = (
     "The response is a single JSON object.",
     "The data is refreshed several times a day.",
@@ -187,7 +187,8 @@ def _sentences(luck: Luck, needs: Sequence[Need], categories: Sequence[str], sit
         request = _MORE[(start + index) % len(_MORE)]
         if category not in met:
             situation, request = situations[category], luck.pick(_ASKS)
-            yield f"{luck.pick(_TURNS)}{_uncapitalised(situation)}" if met else situation
+            turn = _TURNS[(start + len(met)) % len(_TURNS)]
+            yield f"{turn}{_uncapitalised(situation)}" if met else situation
             met.add(category)
         yield request.format(need.wish)
 

@@ -37,6 +37,7 @@ from costgym.simulators.tools import Catalog, Tool
 if TYPE_CHECKING:
     from costgym.simulators.marketplace.tasks import TaskWriter
 
+NOTHING = "(nothing)"  # stands for an empty text, which no answer can state
 SUBJECTS = ("topic", "product", "hobby", "theme", "joke_topic")  # kinds of arguments that may be what an image shows
 LABELS = tuple(label(thing, texture) for texture in TEXTURES for thing in THINGS)
 _TRIES = 1_000  # draws of a scene before a query about it is given up
@@ -153,11 +154,53 @@ class OneWorldAnswers(GeneratedAnswers):
             total += scores.get(next(stated, ""), 0.0)
         return total / len(query.task.wants)
 
-    def about(self, capability: Capability, arguments: Mapping[str, Any]) -> str:
-        """The fact that a capability gives for right arguments."""
+    def made_by(self, picture: Picture, way: Way) -> str:
+        """What stands at the end of a way: a handle, or a text."""
+        chain, route = way
+        if not route:
+            return self.pictures.handle(picture._replace(chain=chain))
+        return self.pictures.table.text(picture.combination, picture.sample, chain, route)
+
+    def needs_of(self, query: PictureQuery, chosen: Chosen, wanted: Sequence[Need]) -> list[Need]:
+        """The calls that make chosen outputs as needs, each after what it works on; `wanted` are those that are asked for."""
+        picture, handle = query.picture, self.pictures.handle(query.picture)
+        made = list(dict.fromkeys(step for way in chosen for step in _making(way)))
+        needs: list[Need] = []
+        for way in made:
+            chain, route = way
+            tool, source = (*chain, *route)[-1], (chain, route[:-1]) if route else (chain[:-1], ())
+            need = Need(
+                self.made_by(picture, way) or NOTHING,
+                (tool,),
+                {SIGNATURES[tool].takes: self.made_by(picture, source)},
+                (made.index(source),) if source in made else (),
+                _wish(tool, handle),
+                tool,
+                fact_type="text" if route else "identifier",
+                asked=way in chosen,
+            )
+            if way in chosen:
+                like = wanted[chosen.index(way)]
+                accept = tuple(other for other in (like.fact, *like.accept) if other and other != need.fact)
+                need = replace(need, accept=accept, rivals=like.rivals)
+            needs.append(need)
+        return needs
+
+    @staticmethod
+    def way_of(chain: Sequence[str]) -> Way:
+        """The way that tools make which work one after the other."""
+        restorers = tuple(tool for tool in chain if tool in IMAGE_TOOLS)
+        return restorers, tuple(chain[len(restorers) :])
+
+    def about_shown(self, need: Need, shown: str, after: int) -> Need:
+        """A need of an API that takes what an image shows, for one who takes this text for it; the need `after` brings it."""
+        capability = self.capabilities[need.capability]
+        subject = subject_of(capability)
+        assert subject is not None
+        arguments = {**(need.arguments or {}), subject.name: shown}
         numbers = self.database.numbers(capability, arguments)
-        assert numbers is not None
-        return str(self.database.fact(capability, numbers))
+        fact = need.fact if numbers is None else str(self.database.fact(capability, numbers))
+        return replace(need, fact=fact, arguments=arguments, after=(after,), alternative=None)
 
 
 class QueryWriter:
@@ -233,9 +276,10 @@ class QueryWriter:
         for _ in range(_TRIES):
             asked = luck.pick(of)
             query = PictureQuery(asked, Picture(asked.combination, luck.pick(samples)))
-            wanted = self._accepted(query, self._least(then_api))
+            # an API takes the class itself, and none that is near it
+            wanted = self._accepted(query, 1.0 if then_api else self._success)
             chosen_ways = self._cheapest(query, wanted)
-            needs = [] if chosen_ways is None else self.needs_of(query, chosen_ways, wanted)
+            needs = [] if chosen_ways is None else self.answers.needs_of(query, chosen_ways, wanted)
             if 0 < len(needs) <= len(NEEDS) - then_api:
                 break
         else:
@@ -252,17 +296,11 @@ class QueryWriter:
         return replace(task, size_level=sample_level(query.task, query.picture.sample)), query
 
     def _api_about(self, luck: Luck, split: str, capability: Capability, after: int, shown: str) -> tuple[Need, str]:
-        need, subject = self.market.one_need(luck, split, capability), subject_of(capability)
-        assert subject is not None
-        arguments = {**(need.arguments or {}), subject.name: shown}
-        phrases = {kind.name: kind.phrase(arguments[kind.name]) for kind in capability.parameters}
-        wish = capability.wish.format(**{**phrases, subject.name: "what the image shows"})
-        fact = self.answers.about(capability, arguments)
-        return replace(need, fact=fact, arguments=arguments, after=(after,), wish=wish, alternative=None), wish
-
-    def _least(self, then_api: bool) -> float:
-        """Score from which an output is good enough; an API takes the class itself, and none that is near it."""
-        return 1.0 if then_api else self._success
+        need = self.market.one_need(luck, split, capability)
+        phrases = {kind.name: kind.phrase((need.arguments or {})[kind.name]) for kind in capability.parameters}
+        phrases |= {kind.name: "what the image shows" for kind in capability.parameters if kind == subject_of(capability)}
+        wish = capability.wish.format(**phrases)
+        return self.answers.about_shown(replace(need, wish=wish), shown, after), wish
 
     def _accepted(self, query: PictureQuery, least: float) -> list[Need]:
         """A need for each wanted output: what is good enough, and what an answer must not state beside it."""
@@ -289,49 +327,17 @@ class QueryWriter:
             return None
         prices = {tool: v100().price(tool, sample_level(asked, picture.sample)) for tool in TOOLS}
         ways = list(ways_of(any(want.german for want in asked.wants)))
-        texts = {way: self._text(picture, way) for way in ways if way[1]}
+        texts = {way: self.answers.made_by(picture, way) for way in ways if way[1]}
         states = [{text: read_answer([need], text).found[0] for text in dict.fromkeys(texts.values())} for need in wanted]
         options: list[list[Way]] = []
         for want, need, states_it in zip(asked.wants, wanted, states, strict=True):
             fine = {need.fact, *need.accept}
             if want.is_image:
-                good = [way for way in ways if not way[1] and way[0] and self._text(picture, way) in fine]
+                good = [way for way in ways if not way[1] and way[0] and self.answers.made_by(picture, way) in fine]
             else:
                 good = [way for way, text in texts.items() if states_it[text]]
             options.append(sorted(good, key=lambda way: (_price(_making(way), prices), way)))
         return _cheapest_of(options, prices)
-
-    def _text(self, picture: Picture, way: Way) -> str:
-        """What stands at the end of a way: a handle, or a text."""
-        chain, route = way
-        if not route:
-            return self.pictures.handle(picture._replace(chain=chain))
-        return self.pictures.table.text(picture.combination, picture.sample, chain, route)
-
-    def needs_of(self, query: PictureQuery, chosen: Chosen, wanted: Sequence[Need]) -> list[Need]:
-        """The calls that make chosen outputs as needs, each after what it works on; `wanted` are those that are asked for."""
-        picture, handle = query.picture, self.pictures.handle(query.picture)
-        made = list(dict.fromkeys(step for way in chosen for step in _making(way)))
-        needs: list[Need] = []
-        for way in made:
-            chain, route = way
-            tool, source = (*chain, *route)[-1], (chain, route[:-1]) if route else (chain[:-1], ())
-            need = Need(
-                self._text(picture, way),
-                (tool,),
-                {SIGNATURES[tool].takes: self._text(picture, source)},
-                (made.index(source),) if source in made else (),
-                _wish(tool, handle),
-                tool,
-                fact_type="text" if route else "identifier",
-                asked=way in chosen,
-            )
-            if way in chosen:
-                like = wanted[chosen.index(way)]
-                accept = tuple(other for other in (like.fact, *like.accept) if other and other != need.fact)
-                need = replace(need, accept=accept, rivals=like.rivals)
-            needs.append(need)
-        return needs
 
 
 def ways_of(german: bool) -> Iterator[Way]:

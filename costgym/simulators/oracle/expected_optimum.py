@@ -20,6 +20,8 @@ from typing import NamedTuple
 from costgym.simulators.belief import Belief, cut_share, expected_price
 from costgym.simulators.calls import Candidate
 from costgym.simulators.episode import Episode
+from costgym.simulators.rules.calls import is_warm
+from costgym.simulators.rules.gateway import admits
 from costgym.simulators.tasks import needed
 from costgym.simulators.tools import READ, WRITE
 from costgym.simulators.world import World
@@ -100,14 +102,14 @@ class ExpectedOptimumPolicy:
             return None
         ready = [all(episode.known[before] for before in after) for after in (need.after for need in episode.needs)]
         seconds = remaining.get("seconds", inf)
-        admitted = [spec for spec in self._serving if admits(episode, spec)]
+        admitted = [spec for spec in self._serving if admits(episode, episode, 0, spec.index)]
         offers = (self._offer(episode, spec, need, seconds) for spec in admitted for need in spec.needs)
         return choose_call(offers, missing, ready, remaining.get("price", inf), self._loss)
 
     def _offer(self, episode: Episode, spec: Candidate, need: int, seconds: float) -> Offer:
         belief, world = self.beliefs[spec.index], self._world
         tool = episode.tools[spec.index]
-        warm = tool is not None and tool.idle and episode.now_s - tool.idle[-1] <= spec.profile.keep_alive_s
+        warm = tool is not None and tool.idle and is_warm(tool.idle[-1], episode.now_s, spec.profile.keep_alive_s)
         loads = bool(spec.profile.cold_start_s) and not warm
         load_s = spec.profile.cold_start_s if loads else 0.0
         chance = belief.chance
@@ -116,13 +118,3 @@ class ExpectedOptimumPolicy:
         quote = episode.quote(spec.index)
         price = expected_price(spec, belief, quote, world.bill_failures, load_s if world.bill_cold_start else 0.0)
         return Offer(spec.index, need, quote, price, chance)
-
-
-def admits(episode: Episode, spec: Candidate) -> bool:
-    """Return whether a call would pass the gateway now: no ban, and room in its quota and its rate limit's window."""
-    tool = episode.tools[spec.index]
-    if spec.index in episode.banned or (spec.quota and tool is not None and tool.count >= spec.quota):
-        return False
-    if not spec.rate_limit or tool is None:
-        return True
-    return sum(at > episode.now_s - spec.window_s for at in tool.admitted[: tool.window]) < spec.rate_limit

@@ -25,6 +25,7 @@ from costgym.simulators.quality import quality_of_plan
 from costgym.simulators.rules import layout
 from costgym.simulators.rules.calls import FIRST_FAILURE, price_of, runs_for
 from costgym.simulators.rules.failures import start_next, way_to_fail
+from costgym.simulators.rules.limits import exceeded
 from costgym.simulators.rules.records import ToolState
 from costgym.simulators.rules.writes import happens
 from costgym.simulators.status import Status
@@ -327,7 +328,8 @@ class _Solver:
             return False
         if not episode.needs_met(episode.known)[1]:
             return False
-        return episode.ledger.exceeded(self.budget, episode.now_s) is None
+        ledger = episode.ledger
+        return exceeded(self.budget, ledger.price, episode.now_s, ledger.tokens, ledger.calls) is None
 
     def _combinations(self, chosen: list[Option], wanted: int) -> list[list[Option]]:
         """Choices of tools by rising price; more than the cheapest only where calls or seconds are limited too."""

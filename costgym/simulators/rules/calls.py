@@ -127,12 +127,17 @@ def price_of(spec: Any, factor: Any, duration: Any, billed: Any) -> Any:
     return factor * (spec.fee + spec.rate_per_s * billed)
 
 
+def is_warm(since: Any, now: Any, keep_alive_s: Any) -> Any:
+    """Return whether an instance that is idle since some time is still loaded."""
+    return now - since <= keep_alive_s
+
+
 def take_instance(state: Any, i: Any, slot: Any, now: Any, keep_alive_s: Any) -> Any:
     """Take the most recently used idle instance, if it is still warm. If it is not, no instance is."""
     newest = layout.newest_idle(state, i, slot)
     if newest < 0:
         return False
-    warm = now - layout.idle_since(state, i, slot, newest) <= keep_alive_s
+    warm = is_warm(layout.idle_since(state, i, slot, newest), now, keep_alive_s)
     if warm:
         layout.take_idle(state, i, slot, newest)
     else:

@@ -16,10 +16,9 @@ def gateway(tables: Any, rules: Any, state: Any, i: Any, slot: Any) -> Any:
     """The status with which a call is refused now, or -1; a call that is let through counts in its rate window."""
     e = layout.episode(state, i)
     spec, tool = layout.spec(tables, e, slot), layout.tool(state, i, slot)
-    if layout.banned(tables, e, slot):
-        return BANNED
-    if spec.quota and tool.count >= spec.quota:
-        return QUOTA_EXCEEDED
+    refusal = barred(tables, e, spec, tool, slot)
+    if refusal >= 0:
+        return refusal
     if rules.refuse:
         spent, limit = spent_and_limit(rules, e)
         if spent + layout.quote(tables, state, i, slot) > limit:
@@ -30,13 +29,42 @@ def gateway(tables: Any, rules: Any, state: Any, i: Any, slot: Any) -> Any:
     return -1
 
 
+def barred(tables: Any, e: Any, spec: Any, tool: Any, slot: Any) -> Any:
+    """The status with which a ban or a quota that is used up refuses a call now, or -1."""
+    if layout.banned(tables, e, slot):
+        return BANNED
+    if spec.quota and tool.count >= spec.quota:
+        return QUOTA_EXCEEDED
+    return -1
+
+
+def admits(tables: Any, state: Any, i: Any, slot: Any) -> Any:
+    """Return whether bans, quota and rate limit would let a call through now; it is not counted."""
+    e = layout.episode(state, i)
+    spec, tool = layout.spec(tables, e, slot), layout.tool(state, i, slot)
+    if barred(tables, e, spec, tool, slot) >= 0:
+        return False
+    if not spec.rate_limit:
+        return True
+    times, first = layout.window(state, i, spec)
+    count = layout.integer(tool.window)
+    return count - expired(times, first, count, spec, layout.now(e)) < spec.rate_limit
+
+
+def expired(times: Any, first: Any, count: Any, spec: Any, now: Any) -> Any:
+    """How many of the admitted calls, oldest first, have left the window."""
+    edge, left = now - spec.window_s, 0
+    while left < count and times[first + left] <= edge:
+        left += 1
+    return left
+
+
 def in_window(state: Any, i: Any, spec: Any, tool: Any, now: Any) -> Any:
     """Return whether a tool's rate limit admits a call now, which then counts."""
     # times of admitted calls, oldest first; those that have left the window are dropped from the front
     times, first = layout.window(state, i, spec)
-    edge, count, left = now - spec.window_s, layout.integer(tool.window), 0
-    while left < count and times[first + left] <= edge:
-        left += 1
+    count = layout.integer(tool.window)
+    left = expired(times, first, count, spec, now)
     if left:
         count -= left
         for index in range(first, first + count):

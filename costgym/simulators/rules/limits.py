@@ -3,7 +3,28 @@
 from math import inf
 from typing import Any, NamedTuple
 
-from costgym.simulators.ledger import Budget, Enforcement
+from costgym.simulators.ledger import RESOURCES, Budget, Enforcement
+from costgym.simulators.rules.gateway import passed_limit
+
+
+class Limits(NamedTuple):
+    """The limits of a budget; infinite where there is none."""
+
+    price_limit: float
+    seconds_limit: float
+    tokens_limit: float
+    calls_limit: float
+
+
+def limits_of(budget: Budget) -> Limits:
+    """The limits of a budget as rules read them."""
+    return Limits(*(inf if (limit := getattr(budget, name)) is None else float(limit) for name in RESOURCES))
+
+
+def exceeded(budget: Budget, price: float, seconds: float, tokens: float, calls: float) -> str | None:
+    """The first resource of which more was spent than its limit, or None."""
+    passed = passed_limit(limits_of(budget), price, seconds, tokens, calls)
+    return RESOURCES[passed - 1] if passed else None
 
 
 class Rules(NamedTuple):
@@ -32,16 +53,12 @@ class Rules(NamedTuple):
 
 def make_rules(world: Any, budget: Budget, enforcement: Enforcement, track_bills: bool = True) -> Rules:
     """The scalars of a world under a budget."""
-    limits = (budget.price, budget.seconds, budget.tokens, budget.calls)
-    price, seconds, tokens, calls = (inf if limit is None else float(limit) for limit in limits)
+    limits = limits_of(budget)
     bursts = world.failures.bursts
     return Rules(
-        price_limit=price,
-        seconds_limit=seconds,
-        tokens_limit=tokens,
-        calls_limit=calls,
+        **limits._asdict(),
         # seconds cannot be refused in advance, so a limit on them ends the episode under every enforcement but `record`
-        deadline_s=inf if enforcement == "record" else seconds,
+        deadline_s=inf if enforcement == "record" else limits.seconds_limit,
         refuse=enforcement == "refuse",
         record=enforcement == "record",
         track_bills=track_bills,

@@ -4,8 +4,9 @@ For each query q and tool i: the chance p that a call brings the fact in time, i
 follow the default limits, and the bound that no policy passes.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache, partial
+from math import exp
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -154,6 +155,77 @@ def value_bound(session: Session, price: float, seconds: float) -> float:
             m = search(partial(dual, l), figures.seconds)
             found = min(found, dual(l, m))
     return min(found, float(session.value.sum()))
+
+
+class Program:
+    """The program of `value_bound` for the rest of a session, whose multipliers a policy follows."""
+
+    def __init__(self, session: Session) -> None:
+        figures, rows = odds(session), np.arange(session.rules.queries)
+        width = int(np.bincount(session.offers).max())
+        slots = np.zeros((session.kinds, width), np.int64)
+        for kind in range(session.kinds):
+            serving = np.flatnonzero(session.offers == kind)
+            slots[kind] = np.resize(serving, width)  # the same tool twice changes no minimum
+        columns = slots[session.capability]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            chance = figures.chance[rows[:, None], columns]
+            # (Q, T) price and seconds for a fact, by the tools that serve each query
+            self._price, self._seconds = (
+                figure[rows[:, None], columns] / chance for figure in (figures.price, figures.seconds)
+            )
+        self._session, self._later = session, np.zeros(session.rules.queries)
+        self._following = np.full(session.rules.queries, -1)  # (Q,) the next query with the same fact
+        last: dict[int, int] = {}
+        for query in range(session.rules.queries - 1, -1, -1):
+            fact = int(session.fact[query])
+            self._following[query] = last.get(fact, -1)
+            last[fact] = query
+
+    def solve(self, query: int, price: float, seconds: float, known: Iterable[int]) -> tuple[float, float]:
+        """What a unit of money and a second are worth, given what is left before a query and the facts that are `known`."""
+        session, count = self._session, self._session.rules.queries
+        pace = (seconds if np.isfinite(seconds) else 0.0) / max(1, count - query)
+        for at in range(count - 1, query - 1, -1):
+            following = int(self._following[at])
+            dies = exp(-(following - at) * pace / session.rules.ttl_s)
+            self._later[at] = 0.0 if following < 0 else dies * (session.value[following] + self._later[following])
+        worth = (session.value + self._later)[query:]
+        firsts = np.unique(session.fact[query:], return_index=True)[1]
+        firsts = firsts[~np.isin(session.fact[query:][firsts], list(known))]  # each fact is bought when it is asked for first
+        gains, prices, lasts = worth[firsts], self._price[query:][firsts], self._seconds[query:][firsts]
+
+        def dual(of_price: float, of_second: float) -> float:
+            rated = (of_price * prices + of_second * lasts).min(axis=1, initial=np.inf)
+            total = float(np.maximum(0.0, gains - rated).sum())
+            return total + (of_price * price if of_price else 0.0) + (of_second * seconds if of_second else 0.0)
+
+        found = [0.0, 0.0]
+        for turn in range(6):
+            if np.isfinite((price, seconds)[turn % 2]):
+                cheapest = (prices, lasts)[turn % 2].min(initial=np.inf)
+                highest = float(gains.max(initial=0.0) / max(cheapest, 1e-9))
+                # one multiplier after the other, the other one fixed
+                along = partial(dual, of_second=found[1]) if turn % 2 == 0 else partial(dual, found[0])
+                found[turn % 2] = _least(along, highest)
+        return found[0], found[1]
+
+    def worth_later(self, query: int) -> float:
+        """What a query's fact is worth to later queries, as of the last solution."""
+        return float(self._later[query]) if query < len(self._later) else 0.0
+
+
+def _least(of: Callable[[float], float], highest: float) -> float:
+    """Where a convex function is least between 0 and `highest`, by trisection on squares, which lie closer near 0."""
+    low, high = 0.0, highest**0.5
+    for _ in range(14):
+        left, right = low + (high - low) / 3.0, high - (high - low) / 3.0
+        if of(left * left) <= of(right * right):
+            high = right
+        else:
+            low = left
+    middle: float = (low + high) / 2.0
+    return middle * middle
 
 
 def _values_from_here(session: Session) -> Floats:

@@ -145,3 +145,27 @@ def test_a_plan_of_vision_tools_is_worth_what_it_is_in_opencatp(world):
             assert env.unwrapped.figures()["score"] == pytest.approx(told["score"], abs=1e-6)
             compared += 1
     assert compared > 50
+
+
+def test_decisions_cost_what_they_do_in_deers_environment(world):
+    decisions = costgym.make("costgym/DecisionAware-v0", budget={}, disable_env_checker=True).unwrapped
+    theirs = {tool.key: tool.profile for tool in decisions.world.catalog}
+    assert {tool.key: tool.profile for tool in world.catalog if tool.name not in TOOLS} == theirs
+    chat = costgym.make("costgym/MarketplaceChat-v0", scenario="decision", budget={}, disable_env_checker=True).unwrapped
+    chat.world, compared = decisions.world, {"NoSearch": 0, "NoCall": 0, "Call": 0}
+    for number in decisions.numbers[:60]:
+        decisions.reset(seed=number, options={"task": number})
+        for action in decisions.right_actions():
+            decisions.step(action)
+        chat.reset(seed=number, options={"task": number})
+        need, right = decisions.task.needs[0], decisions.decision
+        if decisions.task.group == "Call":
+            chat.step(json.dumps({"name": need.tools[0], "arguments": need.arguments}))
+        chat.step(json.dumps({"name": "finish", "arguments": {"answer": right}}))
+        mine, other = ([(c.tool, c.status, c.price, c.k) for c in env.episode.calls] for env in (chat, decisions))
+        assert mine == other
+        assert chat.succeeded == decisions.succeeded is True
+        for one, two in zip(chat.episode.calls, decisions.episode.calls, strict=True):
+            assert one.finished_s - one.started_s == pytest.approx(two.finished_s - two.started_s, rel=1e-9)
+        compared[decisions.task.group] += 1
+    assert min(compared.values()) > 5

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from costgym.simulators.belief import Belief, cut_share
 from costgym.simulators.failures import FailureModel, state_chances
 from costgym.simulators.ledger import Budget
-from costgym.simulators.oracle.expected_optimum import ExpectedOptimumPolicy, Offer, admits, choose_call
+from costgym.simulators.oracle.expected_optimum import ExpectedOptimumPolicy, Offer, choose_call
+from costgym.simulators.rules.gateway import admits
 from costgym.simulators.status import Status
 from tests.helpers.worlds import Spec, small_world, tool
 
@@ -80,7 +81,7 @@ def test_a_filtered_chance_is_the_frequency_with_which_calls_work() -> None:
             brought.append(status is Status.OK)
             belief.learn(status)
     for low in (0.0, 0.2, 0.4, 0.6):
-        here = [place for place, chance in enumerate(said) if low <= chance < low + 0.2]
+        here = [index for index, chance in enumerate(said) if low <= chance < low + 0.2]
         if len(here) > 300:
             mean = sum(said[place] for place in here) / len(here)
             assert sum(brought[place] for place in here) / len(here) == pytest.approx(mean, abs=0.04)
@@ -129,13 +130,13 @@ def test_the_informed_know_what_the_time_out_cuts_off() -> None:
 def test_the_informed_know_limits_and_what_they_have_used_of_them() -> None:
     world = small_world(tool("window", rate_limit=1, window_s=10.0), tool("quota", quota=1), tool("free"))
     episode = world.episode(0)
-    first, second, third = episode.candidates
-    assert admits(episode, first) and admits(episode, second)
+    admitted = lambda: [admits(episode, episode, 0, slot) for slot in range(3)]  # noqa: E731
+    assert admitted() == [True, True, True]
     episode.call(0)
-    assert not admits(episode, first) and admits(episode, second)
+    assert admitted() == [False, True, True]
     episode.call(1)
     episode.advance(10.0)
-    assert admits(episode, first) and not admits(episode, second) and admits(episode, third)
+    assert admitted() == [True, False, True]
 
 
 def test_the_informed_know_that_a_limit_of_seconds_ends_the_episode() -> None:

@@ -147,7 +147,7 @@ def play_one(bound: Any, action: int, task: int, seed: int) -> Any:
     return _step(tables, rules, state, view, out, streams, actions, starts, 0)
 
 
-@internal
+@inlined
 def _step(tables: Any, rules: Any, state: Any, view: Any, out: Any, streams: Any, actions: Any, starts: Any, i: int) -> Any:
     """Play an action in episode i, or begin the next one; returns the number of places that it uses."""
     e, lane, limited = state.episodes[i], view.sessions.lanes[i], play.limited(rules, view.sessions, i)

@@ -1,0 +1,132 @@
+"""Play the ladder of references of `MarketplaceSession-v1` on the same sessions, with paired intervals, level by level.
+
+    python benchmarks/session_ladder.py --split valid --sessions 300
+    python benchmarks/session_ladder.py --split test --sessions 300 --json benchmarks/results/session_ladder.json
+    python benchmarks/session_ladder.py --split valid --sessions 300 --returns costgym/envs/reference_returns.json
+    python benchmarks/session_ladder.py --tune --levels medium --sessions 300
+
+A level holds where each step of do-nothing, greedy, paced, tuned, informed is larger than nothing with an interval of 95 % over
+pairs. Every agent plays every session once, under seed 0. Figures are shares of the value of all queries; `--json` also holds
+the mean returns that `costgym.normalized_score` takes. `--tune` plays a grid of the constants of `tuned` on `train`. The
+extreme level plays a tenth of the sessions.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import costgym
+from costgym.agents import make_agent
+from costgym.agents.base import SESSION, Agent
+from costgym.agents.sessions.policies import IndexPolicy
+from costgym.experiments.play.episodes import play
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from benchmarks.report import write_report
+
+STEPS = ("do-nothing", "greedy", "paced", "tuned", "informed")
+BESIDE = ("random", "bayes-index", "optimistic", "informed-paced")
+GRID = {"optimism": (0.5, 1.0, 1.5), "bought": (0.5, 0.65, 0.8), "later": (0.0, 0.5, 1.0)}
+EXTREME = 10  # times fewer sessions
+Shares = NDArray[np.float64]
+
+
+def values(agent: Agent, env: Any, sessions: int) -> Shares:
+    """(S, 2) share of the value, and value, of each session."""
+    played: list[Any] = [play(env, agent, number, 0) for number in env.unwrapped.numbers[:sessions]]
+    return np.array([(episode.value_share, episode.value) for episode in played])
+
+
+def bounds(env: Any, sessions: int) -> Shares:
+    """The same of the bound that no policy passes on average."""
+    found = []
+    for number in env.unwrapped.numbers[:sessions]:
+        env.reset(seed=0, options={"task": number})
+        bound = env.unwrapped.optimum().quality
+        found.append((bound / env.unwrapped.account().session.value.sum(), bound))
+    return np.array(found)
+
+
+def half(figures: Shares) -> float:
+    """Half of the 95 % interval of the mean."""
+    return float(1.96 * figures.std(ddof=1) / len(figures) ** 0.5)
+
+
+def ladder(level: str, split: str, sessions: int) -> dict[str, Any]:
+    """Play all references at a level."""
+    env = costgym.make("costgym/MarketplaceSession-v1", level=level, split=split, disable_env_checker=True)
+    found: dict[str, Shares] = {}
+    for name in (*STEPS, *BESIDE):
+        begin = time.process_time()
+        found[name] = values(make_agent(name, SESSION), env, sessions)
+        each_s = (time.process_time() - begin) / sessions
+        share = found[name][:, 0]
+        print(f"{level:8} {name:16} {share.mean():.4f} ± {half(share):.4f}  {each_s:.3f} s", flush=True)
+    found["bound"] = bounds(env, sessions)
+    print(f"{level:8} {'bound':16} {found['bound'][:, 0].mean():.4f} ± {half(found['bound'][:, 0]):.4f}", flush=True)
+    gaps = []
+    for low, high in (
+        *itertools.pairwise(STEPS),
+        ("optimistic", "tuned"),
+        ("informed-paced", "informed"),
+        ("informed", "bound"),
+    ):
+        gap = found[high][:, 0] - found[low][:, 0]
+        gaps.append({"low": low, "high": high, "gap": float(gap.mean()), "half": half(gap)})
+        print(f"{level:8} {high} - {low}: {gap.mean():+.4f} ± {half(gap):.4f}", flush=True)
+    holds = all(gap["gap"] > gap["half"] for gap in gaps[: len(STEPS) - 1])
+    print(f"{level:8} {'holds' if holds else 'DOES NOT HOLD'}", flush=True)
+    rows = [
+        {"agent": name, "value_share": float(of[:, 0].mean()), "half": half(of[:, 0]), "return": float(of[:, 1].mean())}
+        for name, of in found.items()
+    ]
+    return {"level": level, "sessions": sessions, "holds": holds, "rows": rows, "gaps": gaps}
+
+
+def tune(level: str, sessions: int) -> dict[str, Any]:
+    """Play a grid of the constants of `tuned` at a level, on `train`."""
+    env = costgym.make("costgym/MarketplaceSession-v1", level=level, split="train", disable_env_checker=True)
+    rows = []
+    for chosen in itertools.product(*GRID.values()):
+        constants = dict(zip(GRID, chosen, strict=True))
+        share = values(IndexPolicy("tuned", memory=True, paced=True, **constants), env, sessions)[:, 0]
+        rows.append({**constants, "value_share": float(share.mean()), "half": half(share)})
+        print(f"{level:8} {constants} {share.mean():.4f} ± {half(share):.4f}", flush=True)
+    return {"level": level, "sessions": sessions, "rows": rows, "best": max(rows, key=lambda row: row["value_share"])}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--levels", default="easy,medium,hard,extreme", metavar="A,B,...")
+    parser.add_argument("--split", default="valid", help="sessions that are played; levels are accepted on valid")
+    parser.add_argument("--sessions", type=int, default=300)
+    parser.add_argument("--tune", action="store_true", help="play the grid of constants instead")
+    parser.add_argument("--returns", type=Path, help="write the mean returns by environment and agent, for normalized_score")
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    levels = [
+        (tune(level, count) if given.tune else ladder(level, given.split, count))
+        for level in given.levels.split(",")
+        for count in [max(2, given.sessions // (EXTREME if level == "extreme" else 1))]
+    ]
+    if given.returns is not None:
+        by_level = {level["level"]: {row["agent"]: round(row["return"], 3) for row in level["rows"]} for level in levels}
+        by_id = {env_id: by_level[level] for env_id, level in costgym.LEVEL_IDS.items() if level in by_level}
+        if "medium" in by_level:
+            by_id["costgym/MarketplaceSession-v1"] = by_level["medium"]
+        given.returns.write_text(json.dumps(by_id, indent=1) + "\n", encoding="utf-8")
+    report = {"split": "train" if given.tune else given.split, "levels": levels}
+    write_report(report, given.json, ("numpy", "gymnasium"))
+
+
+if __name__ == "__main__":
+    main()
