@@ -125,8 +125,8 @@ def pool(tmp_path: Path) -> Path:
                 (["image_denoising"], ["image_deblurring"], ["image_denoising", "image_deblurring"])
             ):
                 plan: list[Any] = []
-                for place, tool in enumerate(chain):
-                    plan += [tool, ["input_of_query"] if place == 0 else [chain[place - 1]]]
+                for index, tool in enumerate(chain):
+                    plan += [tool, ["input_of_query"] if index == 0 else [chain[index - 1]]]
                 runs = [100.0 * (1 + sample % 3)] * len(chain)
                 plans.append({
                     "task_id": task_id, "sample_id": sample, "plan": plan, "score": 60.0 + 10 * number + sample,
