@@ -190,7 +190,7 @@ def test_a_small_policy_learns_to_plan_for_unseen_tasks(tmp_path: Path) -> None:
         learning_rate=2e-3,
     )
     planner = CatpPlanner(tmp_path / "run")
-    plans_of = runpy.run_path(str(Path(__file__).parents[3] / "benchmarks" / "learning" / "catp.py"))["plans_of"]
+    plans_of = runpy.run_path(str(Path(__file__).parents[3] / "benchmarks" / "opencatp" / "unseen_tasks.py"))["plans_of"]
     unseen = tasks("sequential", "test")
     trained = measure(plans_of(planner, evaluator), unseen, "test", evaluator)
     informed = measure(plans_of(make_planner("oracle-informed"), evaluator), unseen, "test", evaluator)
