@@ -117,7 +117,7 @@ def _shown(seed: int, tool: Tool, name: str, provider: str, title: str, capabili
 
 
 class EnglishTaskWriter(TaskWriter):
-    """Writes the tasks of version 0 in other words: what depends on what, who is on offer and what may change stay as they are."""
+    """Writes the tasks of version 0 in other words: what depends on what, who is on offer and what may change stay the same."""
 
     def __init__(self, plain: TaskWriter, offers: Offers, answers: GeneratedAnswers, known: MarketVocabulary) -> None:
         super().__init__(plain.seed, offers, answers, known, plain.splits, plain.candidates, plain.rules)
