@@ -1,47 +1,123 @@
-"""Draw which savings survive the cache of prompts, from the figures of `costgym cost`.
+"""Which savings survive the cache of prompts: play, bill under three price rules, and draw.
 
-    costgym cost --agents react,react+ecoact,react+btp,dfsdt,dfsdt+ecoact,dfsdt+btp,plan-act,plan-act+ecoact,plan-act+btp \
-        --models gpt-5.1,claude-sonnet-5 --budget price=30 --episodes 400 --json benchmarks/results/caching.json
-    python benchmarks/caching.py benchmarks/results/caching.json docs/caching.svg
+    python benchmarks/caching.py run [--episodes 400] [--out benchmarks/results/caching.json]
+    python benchmarks/caching.py page [benchmarks/results/caching.json]   # the picture, and the page's tables on the terminal
 
-Each bar is the change of an agent's token cost from that of its strategy alone, under the same price rules.
+Each figure is the change of an agent's cost from that of its strategy alone, over the same tasks under the same price rules.
 """
 
+import argparse
 import json
 import sys
 from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Any
 
 import matplotlib
 
 matplotlib.use("svg")
 import matplotlib.pyplot as plt
 
+from costgym.agents.models.prices import PriceTable, load_prices, write_prices
+from costgym.experiments.play.costs.forecast import forecast
+from costgym.simulators.prompt_cache import CacheRules
+from costgym.simulators.scenario import load_scenario
+
+STRATEGIES, FORMS = ("react", "dfsdt", "plan-act"), ("", "+ecoact", "+ecoact-append", "+btp", "+btp-stable")
+AGENTS = [f"{strategy}{form}" for strategy in STRATEGIES for form in FORMS] + ["react+prompt", "react+prompt-end"]
+AUTOMATIC, EXPLICIT, BUDGET = "gpt-5.1", "claude-sonnet-5", {"price": 30.0}
 RULES = {
-    ("gpt-5.1", "none"): ("no cache", "#9aa5b1"),
-    ("gpt-5.1", "prefix"): ("automatic cache (gpt-5.1)", "#3f7fbf"),
-    ("claude-sonnet-5", "prefix"): ("cache with paid writes (claude-sonnet-5)", "#c2592e"),
+    (AUTOMATIC, "none"): ("no cache", "#9aa5b1"),
+    (AUTOMATIC, "prefix"): ("automatic cache (gpt-5.1)", "#3f7fbf"),
+    (EXPLICIT, "prefix"): ("cache with paid writes (claude-sonnet-5)", "#c2592e"),
 }
+RESULTS, PICTURE = Path("benchmarks/results/caching.json"), Path("docs/caching.svg")
 
 
-def main(source: Path, target: Path) -> None:
-    rows = json.loads(source.read_text(encoding="utf-8"))["rows"]
-    usd = {(row["agent"], row["model"], row["cache"]): row["usd_tokens"] for row in rows}
+def bills(agents: list[str], models: list[str], episodes: int, candidates: Any = 16, prices: Path | None = None) -> list[Any]:
+    scenario = load_scenario("marketplace")
+    scenario = scenario.model_copy(update={"source": scenario.source.model_copy(update={"candidates": candidates})})
+    arguments = {"scenario": scenario, "budget": BUDGET, "split": "test"}
+    return forecast(agents, models, lambda env_id: dict(arguments), episodes=episodes, prices=prices)
+
+
+def run(episodes: int, out: Path) -> None:
+    """Bill all agents; those of `react` also where prefixes of any length are cached, and with 21 to 64 tools on offer."""
+    react = [agent for agent in AGENTS if agent.startswith("react")]
+    table = load_prices("costgym/agents/models/prices_2026_11.yaml")
+    prices = table.models[AUTOMATIC].model_copy(update={"cache": CacheRules(minimum_tokens=1)})
+    with NamedTemporaryFile("w", suffix=".yaml") as file:
+        file.write(write_prices(PriceTable(date=table.date, models={AUTOMATIC: prices}), "benchmarks/caching.py"))
+        file.flush()
+        any_length = bills(react, [AUTOMATIC], episodes, prices=Path(file.name))
+    parts = {
+        "rows": bills(AGENTS, [AUTOMATIC, EXPLICIT], episodes),
+        "any_length": any_length,
+        "many_tools": bills(react, [AUTOMATIC, EXPLICIT], episodes, (21, 64)),
+    }
+    out.write_text(json.dumps({"episodes": episodes, "budget": BUDGET, **parts}, indent=1) + "\n", encoding="utf-8")
+
+
+def change(rows: list[Any], agent: str, rule: tuple[str, str], figure: str) -> float:
+    """The relative change of a figure from that of the strategy alone."""
+    found = {row["agent"]: row[figure] for row in rows if (row["model"], row["cache"]) == rule}
+    return float(100 * (found[agent] / found[agent.partition("+")[0]] - 1))
+
+
+def table(rows: list[Any]) -> str:
+    heading = ("agent", "tokens, no cache", "automatic cache", "cache with paid writes", "read from the cache", "success")
+    lines = [" | ".join(["", *heading, "everything, automatic cache", ""]).strip(), "| --- " * 7 + "|"]
+    for agent in dict.fromkeys(row["agent"] for row in rows):
+        by_rule = {(row["model"], row["cache"]): row for row in rows if row["agent"] == agent}
+        cells = [f"`{agent}`"]
+        for rule in RULES if (EXPLICIT, "prefix") in by_rule else list(RULES)[:2]:
+            cells.append(_with_change(1000 * by_rule[rule]["usd_tokens"], rows, agent, rule, "usd_tokens"))
+        automatic = by_rule[AUTOMATIC, "prefix"]
+        cells += [f"{100 * automatic['cached_share']:.0f} %", f"{100 * automatic['success']:.0f} %"]
+        cells.append(_with_change(100 * automatic["usd_per_task"], rows, agent, (AUTOMATIC, "prefix"), "usd_per_task"))
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _with_change(value: float, rows: list[Any], agent: str, rule: tuple[str, str], figure: str) -> str:
+    moved = f" ({change(rows, agent, rule, figure):+.0f} %)".replace("-", "−") if "+" in agent else ""
+    return f"{value:.1f}{moved}"
+
+
+def page(source: Path) -> None:
+    document = json.loads(source.read_text(encoding="utf-8"))
+    for part in ("rows", "any_length", "many_tools"):
+        print(f"\n{part}\n{table(document[part])}")
+        for row in document[part]:
+            if "change" in row and row["cache"] == "prefix" and row["model"] == AUTOMATIC and row["agent"].startswith("react"):
+                moved = [100 * end for end in (row["change"]["usd_tokens"], *row["change"]["usd_tokens_ci95"])]
+                print(f"{row['agent']}: tokens {moved[0]:+.0f} % ({moved[1]:.0f} to {moved[2]:.0f})")
+    draw(document["rows"], document["episodes"])
+
+
+def draw(rows: list[Any], episodes: int) -> None:
     agents = [agent for agent in dict.fromkeys(row["agent"] for row in rows) if "+" in agent]
     plt.rcParams.update({"svg.hashsalt": "costgym", "svg.fonttype": "none", "font.size": 10})
-    figure, axes = plt.subplots(figsize=(8, 3.6), layout="constrained")
+    figure, axes = plt.subplots(figsize=(9, 4.4), layout="constrained")
     for number, (rule, (label, colour)) in enumerate(RULES.items()):
-        changes = [100 * (usd[agent, *rule] / usd[agent.partition("+")[0], *rule] - 1) for agent in agents]
+        changes = [change(rows, agent, rule, "usd_tokens") for agent in agents]
         bars = axes.bar([at + 0.27 * (number - 1) for at in range(len(agents))], changes, 0.25, label=label, color=colour)
-        axes.bar_label(bars, [f"{change:+.0f}" for change in changes], fontsize=8, padding=2)
+        axes.bar_label(bars, [f"{moved:+.0f}" for moved in changes], fontsize=7, padding=2)
     axes.axhline(0, color="#555555", linewidth=0.8)
-    axes.set_xticks(range(len(agents)), agents)
+    axes.set_xticks(range(len(agents)), [agent.replace("+", "\n+") for agent in agents], fontsize=7)
     axes.set_ylabel("change of token cost, %")
-    axes.set_title("Simulated decisions, 400 test tasks, 30 ¢ a task", fontsize=10, loc="left")
+    axes.set_title(f"Simulated decisions, {episodes} test tasks, 30 ¢ a task", fontsize=10, loc="left")
     axes.margins(y=0.15)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, fontsize=9)
-    figure.savefig(target, metadata={"Date": None})
+    figure.savefig(PICTURE, metadata={"Date": None})
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=("run", "page"))
+    parser.add_argument("source", nargs="?", type=Path, default=RESULTS)
+    parser.add_argument("--episodes", type=int, default=400)
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    chosen = parser.parse_args()
+    sys.exit(run(chosen.episodes, chosen.out) if chosen.what == "run" else page(chosen.source))

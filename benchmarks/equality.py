@@ -4,10 +4,16 @@
     python benchmarks/equality.py --scenarios silent
     python benchmarks/equality.py --env compiled --forms default,legal,concurrent
 
+    python benchmarks/equality.py --env writes
     python benchmarks/equality.py --env session --forms default,concurrent --threads 1,2
     python benchmarks/equality.py --env session-compiled --forms default,concurrent
+    python benchmarks/equality.py --env session-1 --forms default,concurrent --threads 1,2
+    python benchmarks/equality.py --env session-1-compiled --forms default,concurrent
+    python benchmarks/equality.py --env calls
 
-With `--env compiled` single environments that play in compiled code (`compiled=True`) stand in the native one's place.
+With `--env compiled` single environments that play in compiled code (`compiled=True`) stand in the native one's place. With
+`--env calls` the rule book itself is played, interpreted on SimPy's clock and compiled on arrays: calls, writes, waits and
+cancelled calls side by side in random worlds of every setting; compared after every action: clock, price, effects, grade.
 
 A comparison is of one form of an environment on one number of threads; its steps are shared between scenarios, autoreset modes,
 enforcement modes and budgets. Compared after every step: observations, rewards, ends, masks and all of `info` (costs, statuses,
@@ -25,17 +31,32 @@ import time
 from collections import Counter
 from functools import partial
 from pathlib import Path
+from random import Random
 from typing import Any
 
+import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from costgym.simulators.status import Status
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.report import write_report
-from costgym.envs.native import SessionVectorEnv
+from costgym.envs.native import SessionVectorEnv, SessionVectorEnvV1
+from costgym.envs.sessions.levels import MarketplaceSessionEnvV1
 from costgym.envs.sessions.session import MarketplaceSessionEnv
-from tests.helpers.lockstep import CompiledOnes, CompiledSessions, run_views, session_actions
+from costgym.simulators.scenario import parse_scenario
+from tests.helpers.lockstep import (
+    CANCEL,
+    FINISH,
+    WAIT,
+    CompiledLevels,
+    CompiledOnes,
+    CompiledSessions,
+    play,
+    run_views,
+    session_actions,
+)
+from tests.helpers.random_worlds import Writer
 
 FORMS: dict[str, dict[str, Any]] = {
     "default": {"max_steps": 10},
@@ -71,17 +92,26 @@ SCENARIOS["session"] = list(SESSIONS)
 BUDGETS["session"] = [None, {}, {"price": 60.0, "calls": 30}]
 SESSION_FORMS: dict[str, dict[str, Any]] = {"default": {}, "concurrent": {"concurrent": True}}
 for _cases in (SCENARIOS, BUDGETS):
-    _cases["compiled"], _cases["session-compiled"] = _cases["marketplace"], _cases["session"]
+    _cases["compiled"] = _cases["marketplace"]
+    _cases |= dict.fromkeys(("session-compiled", "session-1", "session-1-compiled"), _cases["session"])
 VIEWS: dict[str, dict[str, Any]] = {
     "marketplace": {"max_steps": 48},
     "compiled": {"max_steps": 48, "native_env": CompiledOnes},
     "session": {"native_env": SessionVectorEnv},
     "session-compiled": {"native_env": CompiledSessions},
+    "session-1": {"native_env": SessionVectorEnvV1},
+    "session-1-compiled": {"native_env": CompiledLevels},
 }
+SCENARIOS["writes"] = ["marketplace-writes"]
+BUDGETS["writes"] = [{}, {"price": 20.0}, {"seconds": 15.0, "calls": 10}]
+VIEWS["writes"] = VIEWS["marketplace"]
 for _view in ("session", "session-compiled"):
     VIEWS[_view] |= {"scalar_env": MarketplaceSessionEnv, "choose": session_actions}
+for _view in ("session-1", "session-1-compiled"):
+    VIEWS[_view] |= {"scalar_env": MarketplaceSessionEnvV1, "choose": session_actions}
 
 
+CALL_STEPS, CALL_EPISODES = 60, 32  # of a random world
 RESULTS = Path(__file__).parent / "results"
 KEY = ("env", "form", "threads", "scenarios", "envs", "seed")
 """Fields of a report that say which comparison it is of."""
@@ -90,7 +120,7 @@ Report = dict[str, Any]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--env", choices=list(VIEWS), default="marketplace")
+    parser.add_argument("--env", choices=[*VIEWS, "calls"], default="marketplace")
     known = f"with commas between them: {', '.join(FORMS)}; of sessions: {', '.join(SESSION_FORMS)}"
     parser.add_argument("--forms", default="default", help=known)
     parser.add_argument("--threads", default="1", help="numbers of threads of the native environment, with commas between them")
@@ -107,7 +137,7 @@ def main() -> None:
         parser.error(f"--forms: expected some of {', '.join(of_env)}, got {options.forms}")
     path = options.json or RESULTS / ("equality_sessions.json" if sessions else "equality.json")
     for form, threads in itertools.product(forms, map(int, options.threads.split(","))):
-        keep(compare(options, form, threads), path)
+        keep(compare_calls(options) if options.env == "calls" else compare(options, form, threads), path)
 
 
 def counted(taken: Counter[str], generator: Any, observation: Any, mask: Any) -> Any:
@@ -122,6 +152,32 @@ def counted(taken: Counter[str], generator: Any, observation: Any, mask: Any) ->
         else:
             taken[kinds[action - tools] if action < tools + 4 else "cancel"] += 1
     return actions
+
+
+def compare_calls(options: argparse.Namespace) -> Report:
+    """Play random actions in random worlds, interpreted and compiled; raises Difference where they differ."""
+    part, parts = map(int, options.part.split("/"))
+    taken: Counter[str] = Counter()
+    met: Counter[str] = Counter()
+    begin, world = time.process_time(), part - 1
+    while taken.total() * parts < options.steps:
+        random, chance = np.random.default_rng([options.seed, world]), Random(f"{options.seed} {world}")
+        scenario = parse_scenario(Writer(chance).scenario())
+        built = scenario.build()
+        width = max(len(task.candidates) for task in built.tasks)
+        actions = random.integers(0, width, (CALL_STEPS, CALL_EPISODES))
+        luck = random.random(actions.shape)
+        actions = np.where(luck < 0.30, WAIT, np.where(luck < 0.42, CANCEL - actions, np.where(luck < 0.43, FINISH, actions)))
+        seeds = [int(seed) for seed in random.integers(2**40, size=CALL_EPISODES)]
+        met += play(built, actions.tolist(), seeds, scenario.limits(), scenario.enforcement, taken)
+        world += parts
+    statuses = {Status(int(key)).label: count for key, count in sorted(met.items(), key=str) if key.isdigit()}
+    return {
+        "env": "calls", "form": "random worlds", "threads": 1, "scenarios": [], "envs": CALL_EPISODES, "seed": options.seed,
+        "differences": 0, "parts": {str(part): parts}, "steps": taken.total(), "cases": (world - part + 1) // parts,
+        "last_statuses": statuses, "actions": dict(sorted(taken.items())),
+        "cpu_seconds": round(time.process_time() - begin, 1), "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+    }  # fmt: skip
 
 
 def compare(options: argparse.Namespace, form: str, threads: int) -> Report:

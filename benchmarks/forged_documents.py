@@ -5,8 +5,9 @@ python benchmarks/forged_documents.py sample 50 DOCUMENT... > new.json # sampled
 python benchmarks/forged_documents.py mix new.json old.json --out blind  # blind/queries.md and, apart, blind/labels.json
 python benchmarks/forged_documents.py score blind GRADES...            # share that a person would write, and agreement
 
-The rubric is `RUBRIC`, which `mix` writes above the queries. `sample` runs in any tree that has `costgym forge`: give that
-tree's interpreter and this file's path. A file of grades has a line for each query: its number, then 1 or 0.
+The rubric is that of docs/results/forge.md, which `mix` writes above the queries. `sample` runs in any tree that has
+`costgym forge`: give that tree's interpreter and this file's path. A file of grades has a line for each query: its number,
+then 1 or 0.
 """
 
 import argparse
@@ -21,21 +22,8 @@ from pathlib import Path
 from typing import Any
 
 TASKS = 200  # of each document that are checked
-RUBRIC = """\
-# Would a person write this?
-
-Each line is a request to an assistant with tools of some service. Grade it 1 if a person who uses that service could
-write it to the assistant as it stands, and 0 if not. It is 0 if any of these holds:
-
-1. a native speaker would stop at its grammar, at an article, a plural or a word that does not belong;
-2. it asks for what it states, or contradicts itself;
-3. it asks for something that no user of the service would want to know or to have done;
-4. it names a thing in a way that a user cannot know or would not use (a technical field, a key that only a machine has);
-5. one cannot tell what is wanted.
-
-Ids that people see (order, booking, ticket, issue numbers, account names) are fine. Dryness is fine. Invented names and values
-are fine, however odd. Judge each line by itself.
-"""
+RUBRIC = Path(__file__).parents[1] / "docs" / "results" / "forge.md"
+HEADING = "## The rubric for queries"
 
 
 def luck(*names: object) -> int:
@@ -108,7 +96,8 @@ def mix(new: Path, old: Path, out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     service = {name: re.sub(r"[-_.\d]+", " ", name.rsplit(".", 1)[0]).strip() for name in {each["document"] for each in both}}
     lines = [f"{number}. [{service[each['document']]}] {each['query']}" for number, each in enumerate(both, 1)]
-    (out / "queries.md").write_text(RUBRIC + "\n" + "\n".join(lines) + "\n", encoding="utf-8")
+    rubric = RUBRIC.read_text(encoding="utf-8").split(HEADING)[1].split("\n## ")[0].strip()
+    (out / "queries.md").write_text("\n".join([HEADING, "", rubric, "", *lines, ""]), encoding="utf-8")
     (out / "labels.json").write_text(json.dumps(both, indent=1) + "\n", encoding="utf-8")
 
 
@@ -119,7 +108,7 @@ def score(folder: Path, grades: list[Path]) -> None:
                for path in grades]  # fmt: skip
     for path, graded in zip(grades, readers, strict=True):
         good = Counter(each["tree"] for number, each in enumerate(labels, 1) if graded[number])
-        of = Counter(each["tree"] for each in labels)
+        of = Counter(label["tree"] for label in labels)
         print(f"{path.name}: " + ", ".join(f"{tree} {good[tree]} of {of[tree]}" for tree in sorted(of)))
     if len(readers) > 1:
         first, second = readers[:2]

@@ -217,7 +217,7 @@ def random_edit(content: bytes, chance: random.Random) -> bytes:
         return b"".join([*lines[:line], *lines[line + 1 :]])
     if kind == 6:
         return b"".join([*lines[: line + 1], *lines[line:]])
-    digits = [place for place, byte in enumerate(content) if chr(byte).isdigit()]
+    digits = [index for index, byte in enumerate(content) if chr(byte).isdigit()]
     place = chance.choice(digits or [0])
     return content[:place] + str(chance.randrange(10)).encode() + content[place + 1 :]
 

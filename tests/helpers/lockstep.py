@@ -13,6 +13,7 @@ from costgym.envs.marketplace import MarketplaceEnv
 from costgym.envs.native import MarketplaceVectorEnv
 from costgym.envs.sessions.base import CANCEL as CANCEL_CALL
 from costgym.envs.sessions.base import OTHERS
+from costgym.envs.sessions.levels import MarketplaceSessionEnvV1
 from costgym.envs.sessions.session import MarketplaceSessionEnv
 from costgym.simulators.batch import kernels
 from costgym.simulators.batch.state import Batch
@@ -31,10 +32,16 @@ WAIT, FINISH, CANCEL = -2, -3, -4
 
 
 def play(
-    world: World, actions: Sequence[Sequence[int]], seeds: Sequence[int], budget: Budget, enforcement: Any
+    world: World,
+    actions: Sequence[Sequence[int]],
+    seeds: Sequence[int],
+    budget: Budget,
+    enforcement: Any,
+    taken: Counter[str] | None = None,
 ) -> Counter[str]:
     """Play episodes of a world both ways: episode i takes column i of `actions`, its task is i modulo the tasks. Returns how
-    often each status was met ("over budget" where an episode ended so); raises Difference where the two differ."""
+    often each status was met ("over budget" where an episode ended so); raises Difference where the two differ. `taken` counts
+    the actions that were taken, by their kind."""
     count = len(seeds)
     rows = [i % len(world.tasks) for i in range(count)]
     batch = Batch(world, range(len(world.tasks)), count, budget, enforcement)
@@ -51,6 +58,8 @@ def play(
         batch.finish(alive & (chosen == FINISH))
         batch.cancel(CANCEL - chosen, alive & (chosen <= CANCEL))
         told[submits] = batch.submit(chosen, submits)[submits]
+        if taken is not None:
+            taken.update(wait=int(waits.sum()), cancel=int((alive & (chosen <= CANCEL)).sum()), call=int(submits.sum()))
         for i in np.flatnonzero(alive).tolist():
             expected = _act(episodes[i], int(chosen[i]))
             if expected is not None:
@@ -259,3 +268,9 @@ class CompiledSessions(CompiledOnes):
     """The same with sessions."""
 
     env_type = MarketplaceSessionEnv
+
+
+class CompiledLevels(CompiledOnes):
+    """The same with sessions of version 1."""
+
+    env_type = MarketplaceSessionEnvV1

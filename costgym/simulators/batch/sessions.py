@@ -182,7 +182,7 @@ def _empty_tables(of: Any, rules: SessionRules, count: int) -> Tables:
         version=np.zeros((count, 1, kinds), np.int32),
         serves=np.zeros((count, tools), np.uint64),
         required=np.zeros(count, np.uint64),
-        given=np.zeros(1, np.uint64),
+        given=np.zeros(count, np.uint64),
         effects=np.zeros((1, 1), EFFECT),
         state=np.zeros(1, np.uint64),
         told=np.zeros(1, np.uint64),

@@ -360,7 +360,7 @@ def stated_values(arguments: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 def problem_of_words(query: str, needs: Sequence[Need]) -> str | None:
     """Say in words which rule of queries one breaks, whatever values it states; None if it keeps all of them."""
     values = [str(value) for need in needs for _, value in stated_values(need.arguments)]
-    side_by_side = [pair for a in values for b in values if (pair := f"{a} {b}") in query]  # a sum and its currency
+    side_by_side = [pair for a in values for b in values if (pair := f"{a} {b.upper()}") in query]  # a sum and its currency
     return queries.problem_of(query, [*side_by_side, *values])
 
 

@@ -60,6 +60,11 @@ class ForgedTaskWriter:
         low, high = source.needs
         self._weights = [weight if low <= count <= high else 0 for count, weight in enumerate(NEEDS, 1)]
 
+    @property
+    def most_candidates(self) -> int:
+        """The largest number of tools on offer in a task."""
+        return min(self.candidates[1], len(self.offers.catalog))
+
     def _asks_of(self, capability: ForgedCapability) -> list[Asked]:
         entity = self._source.entities.get(capability.entity)
         naming = entity.known_as if entity is not None and capability.role == "list" else None

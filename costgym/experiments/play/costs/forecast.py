@@ -10,7 +10,7 @@ from costgym.agents.models.prices import PriceTable, load_prices, shipped_prices
 from costgym.agents.registry import find_agent, make_agent
 from costgym.envs.base import base_env
 from costgym.envs.registration import in_version, make
-from costgym.experiments.play.costs.bills import Bills, play_recorded
+from costgym.experiments.play.costs.bills import Bills, play_billed
 from costgym.experiments.play.execution.engine import Local
 from costgym.experiments.play.experience import ExperienceSettings, past_uses
 from costgym.simulators.errors import ConfigError, check_known
@@ -27,7 +27,8 @@ def forecast(
     progress: Callable[[int, int], None] = lambda done, total: None,
     say: Callable[[str], None] = lambda text: None,
 ) -> list[dict[str, Any]]:
-    """Play agents in a scenario whose tokens have a model's prices, and bill each with and without the cache of prompts.
+    """Play agents in a scenario whose tokens have a model's prices, and bill each with and without the cache of prompts. A
+    scenario that states no version of the world is played in version 1, where results of tools are as long as in life.
 
     Args:
         agents: names of language agents; the simulated language model decides for them.
@@ -51,18 +52,21 @@ def forecast(
     for agent_name in agents:
         entry = find_agent(agent_name, TEXT)
         settings = arguments(TEXT)
+        unpriced = settings["scenario"].in_world(1, 0)
+        env_id = in_version(TEXT, unpriced.world)
         past = None
         if entry.needs_experience:
             say(f"{agent_name} plans from past uses")
-            past = Experience.from_jsonl(past_uses(settings["scenario"], ExperienceSettings(), Local()))
+            past = Experience.from_jsonl(past_uses(unpriced, ExperienceSettings(), Local()))
         for model, table in tables.items():
-            scenario = table.price(settings["scenario"], model)
-            env = make(in_version(TEXT, scenario.world), disable_env_checker=True, **{**settings, "scenario": scenario})
-            agent = make_agent(agent_name, TEXT, model="simulated", experience=past)
+            tokens = table.in_currency(model, unpriced.currency, world=1)  # with the cache, whatever the version
+            scenario = unpriced.model_copy(update={"tokens": tokens})
+            env = make(env_id, disable_env_checker=True, **{**settings, "scenario": scenario})
+            agent = make_agent(agent_name, env_id, model="simulated", experience=past)
             if not agent.model:
                 raise ConfigError("--agents", f"{agent_name} asks no language model, so no model's tokens are billed")
             played = []
-            for episode in play_recorded(env, agent, TEXT, episodes, seed):
+            for episode in play_billed(env, agent, env_id, episodes, seed):
                 played.append(episode)
                 progress((len(rows) // 2) * episodes + len(played), total)
             world = base_env(env)

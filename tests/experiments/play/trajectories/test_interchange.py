@@ -75,7 +75,7 @@ def test_sharegpt_turns_alternate_and_end_with_the_answer(chats: Path, tmp_path:
     for row in lines(export(chats, "sharegpt", tmp_path / "share.jsonl")):
         kinds = [turn["from"] for turn in row["conversations"]]
         assert kinds[0] == "human" and kinds[-1] == "gpt" and set(kinds) <= {"human", "gpt", "function_call", "observation"}
-        assert all((kind in ("human", "observation")) == (place % 2 == 0) for place, kind in enumerate(kinds))
+        assert all((kind in ("human", "observation")) == (index % 2 == 0) for index, kind in enumerate(kinds))
         offered = {tool["name"] for tool in json.loads(row["tools"])}
         called = [json.loads(turn["value"]) for turn in row["conversations"] if turn["from"] == "function_call"]
         assert called and all(
