@@ -7,6 +7,8 @@
     python benchmarks/equality.py --env writes
     python benchmarks/equality.py --env session --forms default,concurrent --threads 1,2
     python benchmarks/equality.py --env session-compiled --forms default,concurrent
+    python benchmarks/equality.py --env session-1 --forms default,concurrent --threads 1,2
+    python benchmarks/equality.py --env session-1-compiled --forms default,concurrent
     python benchmarks/equality.py --env calls
 
 With `--env compiled` single environments that play in compiled code (`compiled=True`) stand in the native one's place. With
@@ -39,10 +41,21 @@ from costgym.simulators.status import Status
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.report import write_report
-from costgym.envs.native import SessionVectorEnv
+from costgym.envs.native import SessionVectorEnv, SessionVectorEnvV1
+from costgym.envs.sessions.levels import MarketplaceSessionEnvV1
 from costgym.envs.sessions.session import MarketplaceSessionEnv
 from costgym.simulators.scenario import parse_scenario
-from tests.helpers.lockstep import CANCEL, FINISH, WAIT, CompiledOnes, CompiledSessions, play, run_views, session_actions
+from tests.helpers.lockstep import (
+    CANCEL,
+    FINISH,
+    WAIT,
+    CompiledLevels,
+    CompiledOnes,
+    CompiledSessions,
+    play,
+    run_views,
+    session_actions,
+)
 from tests.helpers.random_worlds import Writer
 
 FORMS: dict[str, dict[str, Any]] = {
@@ -79,18 +92,23 @@ SCENARIOS["session"] = list(SESSIONS)
 BUDGETS["session"] = [None, {}, {"price": 60.0, "calls": 30}]
 SESSION_FORMS: dict[str, dict[str, Any]] = {"default": {}, "concurrent": {"concurrent": True}}
 for _cases in (SCENARIOS, BUDGETS):
-    _cases["compiled"], _cases["session-compiled"] = _cases["marketplace"], _cases["session"]
+    _cases["compiled"] = _cases["marketplace"]
+    _cases |= dict.fromkeys(("session-compiled", "session-1", "session-1-compiled"), _cases["session"])
 VIEWS: dict[str, dict[str, Any]] = {
     "marketplace": {"max_steps": 48},
     "compiled": {"max_steps": 48, "native_env": CompiledOnes},
     "session": {"native_env": SessionVectorEnv},
     "session-compiled": {"native_env": CompiledSessions},
+    "session-1": {"native_env": SessionVectorEnvV1},
+    "session-1-compiled": {"native_env": CompiledLevels},
 }
 SCENARIOS["writes"] = ["marketplace-writes"]
 BUDGETS["writes"] = [{}, {"price": 20.0}, {"seconds": 15.0, "calls": 10}]
 VIEWS["writes"] = VIEWS["marketplace"]
 for _view in ("session", "session-compiled"):
     VIEWS[_view] |= {"scalar_env": MarketplaceSessionEnv, "choose": session_actions}
+for _view in ("session-1", "session-1-compiled"):
+    VIEWS[_view] |= {"scalar_env": MarketplaceSessionEnvV1, "choose": session_actions}
 
 
 CALL_STEPS, CALL_EPISODES = 60, 32  # of a random world

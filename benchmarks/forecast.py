@@ -20,7 +20,7 @@ import numpy as np
 from costgym.agents.models.prices import shipped_prices
 from costgym.agents.registry import make_agent
 from costgym.envs.registration import make
-from costgym.experiments.play.costs.bills import Bills, play_recorded
+from costgym.experiments.play.costs.bills import Bills, play_billed
 from costgym.simulators.scenario import Scenario, load_scenario
 
 OUT = Path("benchmarks/results/forecast.json")
@@ -41,7 +41,7 @@ def costs(condition: Condition, split: str, seed: int) -> np.ndarray[Any, Any]:
     agent, model, world, budget = condition
     scenario = priced(world, model, 1000 + CONDITIONS.index(condition))
     env = make(CHAT, scenario=scenario, split=split, budget={"price": budget})
-    played = list(play_recorded(env, make_agent(agent, CHAT), CHAT, EPISODES, seed))
+    played = list(play_billed(env, make_agent(agent, CHAT), CHAT, EPISODES, seed))
     table = shipped_prices(model)
     return Bills(played, table.models[model], table.per_dollar["credits"], cached=True).usd
 

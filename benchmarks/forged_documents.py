@@ -108,7 +108,7 @@ def score(folder: Path, grades: list[Path]) -> None:
                for path in grades]  # fmt: skip
     for path, graded in zip(grades, readers, strict=True):
         good = Counter(each["tree"] for number, each in enumerate(labels, 1) if graded[number])
-        of = Counter(each["tree"] for each in labels)
+        of = Counter(label["tree"] for label in labels)
         print(f"{path.name}: " + ", ".join(f"{tree} {good[tree]} of {of[tree]}" for tree in sorted(of)))
     if len(readers) > 1:
         first, second = readers[:2]

@@ -82,8 +82,8 @@ def score(found: Sequence[str], task: Task) -> tuple[float, float, float]:
     """
     serving = {name for need in task.needs for name in need.tools}
     met = [any(name in need.tools for name in found) for need in task.needs]
-    gain = sum(1.0 / math.log2(place + 2) for place, name in enumerate(found) if name in serving)
-    ideal = sum(1.0 / math.log2(place + 2) for place in range(min(len(found), len(serving))))
+    gain = sum(1.0 / math.log2(index + 2) for index, name in enumerate(found) if name in serving)
+    ideal = sum(1.0 / math.log2(index + 2) for index in range(min(len(found), len(serving))))
     return sum(met) / len(met) if met else 0.0, gain / ideal if ideal else 0.0, float(all(met))
 
 

@@ -32,6 +32,7 @@ from costgym.experiments.play.episodes import play
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.report import write_report
+from benchmarks.sessions import half
 
 STEPS = ("do-nothing", "greedy", "paced", "tuned", "informed")
 BESIDE = ("random", "bayes-index", "optimistic", "informed-paced")
@@ -54,11 +55,6 @@ def bounds(env: Any, sessions: int) -> Shares:
         bound = env.unwrapped.optimum().quality
         found.append((bound / env.unwrapped.account().session.value.sum(), bound))
     return np.array(found)
-
-
-def half(figures: Shares) -> float:
-    """Half of the 95 % interval of the mean."""
-    return float(1.96 * figures.std(ddof=1) / len(figures) ** 0.5)
 
 
 def ladder(level: str, split: str, sessions: int) -> dict[str, Any]:

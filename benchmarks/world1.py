@@ -124,8 +124,8 @@ def board_part(report: Mapping[str, Any]) -> str:
     took = "" if None in (old_s, new_s) else f"It took {old_s:.0f} and {new_s:.0f} s of processor time."
     figures = (
         ("pass_rate_under_budget", 100.0, 1),
-        ("average_cost", 1.0, 2),
-        ("token_cost", 1.0, 2),
+        ("average_cost", 1.0, 3),
+        ("token_cost", 1.0, 3),
         ("average_tokens", 1.0, 0),
     )
     lines = []
@@ -169,8 +169,10 @@ BOARD_TEXT = """## The default board
 
 Three causes move the text track. Tokens are billed at the prices of claude-sonnet-5 with its cache of prompts, not at those of
 gpt-4o-2024-05-13 without one, so most of a growing prompt is read at a tenth. Results of tools have 20 to 20,000 tokens and not
-some twenty, so contexts grow. A request beyond the model's window is refused. In plans the tokens are billed too, and an
-episode over its budget of 0.3 USD is no success.
+some twenty, so contexts grow. A request beyond the model's window is refused. In plans the tokens are billed too; the board
+gives plans no limits, as in version 0, while `OpenCATP-v1` by itself has a budget of 0.3 USD.
+
+So what saves tokens is worth less: `react+ecoact` pays more for tokens than `react`, where it paid less in version 0.
 """
 PAPER_TEXT = """## The papers' claims
 

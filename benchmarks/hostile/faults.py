@@ -150,10 +150,10 @@ def drafts(folder: Path) -> list[str]:
 class Trials:
     """The trials of one job."""
 
-    def __init__(self, name: str, base: Path, place: Path) -> None:
-        self.name, self.job, self.base, self.place = name, JOBS[name], base, place
+    def __init__(self, name: str, base: Path, folder: Path) -> None:
+        self.name, self.job, self.base, self.place = name, JOBS[name], base, folder
         self.library = ctypes.CDLL(os.environ[LIBRARY])
-        self.before, self.trial = place / "before", place / "trial"
+        self.before, self.trial = folder / "before", folder / "trial"
         self.line = words(self.job.line, base, self.trial)
         self.trial.mkdir(parents=True)
         for line in self.job.before:

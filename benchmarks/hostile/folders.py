@@ -149,7 +149,7 @@ def _next(kind: str) -> Shape:
 
 def _sparse(name: str, size: int) -> Shape:
     def spoil(folder: Path, outside: Path) -> None:
-        for path in [folder / each for each in DOCUMENTS] if name == "documents" else [folder / name]:
+        for path in [folder / document for document in DOCUMENTS] if name == "documents" else [folder / name]:
             with path.open("ab") as store:
                 store.truncate(size)
 
@@ -238,12 +238,12 @@ def _hang(*_: object) -> None:
     raise _Hang
 
 
-def commands_on(place: Path) -> None:
+def commands_on(folder: Path) -> None:
     """Run all commands on the folders of a shape and print how each ended (the traced process)."""
     import resource
 
     signal.signal(signal.SIGALRM, _hang)
-    run, entry = place / "run", place / "entry"
+    run, entry = folder / "run", folder / "entry"
     for name, arguments in MORE.items():
         signal.alarm(LONGEST_S)
         try:
@@ -254,7 +254,7 @@ def commands_on(place: Path) -> None:
             ended = "hangs"
         signal.alarm(0)
         for left in ("out", "out.yaml", "out.jsonl", "results.db"):
-            _clear(place / left)
+            _clear(folder / left)
         print(json.dumps({"command": name, "ended": ended}), flush=True)
     print(json.dumps({"memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024}), flush=True)
 

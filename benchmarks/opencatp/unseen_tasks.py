@@ -11,15 +11,38 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from benchmarks.learning.catp import plans_of
 from benchmarks.report import write_report
+from costgym.agents.opencatp.base import Planner, Situation, actions_of
 from costgym.agents.registry import make_planner
-from costgym.experiments.train.catp.measure import measure
-from costgym.simulators.opencatp import tasks
+from costgym.envs.tpl import END, TplState, kind_of
+from costgym.experiments.train.catp.measure import PlanOf, measure
+from costgym.simulators.draws import stable_integer
+from costgym.simulators.opencatp import OpenCATPTask, tasks
 from costgym.simulators.opencatp.scoring.evaluation import Evaluator, shipped_outcomes
+from costgym.simulators.plan import Plan
 
 PLANNERS = ("oracle-informed", "zoo:catp", "greedy", "fixed-all")
 SPLITS = {"train": "seen", "test": "unseen"}
+
+
+def plans_of(planner: Planner, evaluator: Evaluator, seed: int = 0) -> PlanOf:
+    """Convert a planner to a function that returns None for plans forbidden by the planning language's masks."""
+
+    def plan_of(task: OpenCATPTask, sample: int, level: int) -> Plan | None:
+        chance = stable_integer(seed, "measure", task.task_id, sample)
+        plan = planner.propose(Situation(task, sample, level, evaluator, chance, complete=True)).plan
+        if plan is None:
+            return None
+        state = TplState(kind_of(task))
+        for choice in actions_of(plan, kind_of(task)):
+            if not state.legal >> choice & 1:
+                return None
+            state.push(choice)
+            if choice == END:
+                return state.plan()
+        return None
+
+    return plan_of
 
 
 def main() -> None:

@@ -192,10 +192,10 @@ def fit(
     say(f"start: {_loss(best, wanted, scale):.1f}")
     for number in range(rounds):
         columns = []
-        for place, name in enumerate(chosen):
+        for index, name in enumerate(chosen):
             moved = at.copy()
-            moved[place] += STEP if at[place] < 0 else -STEP
-            columns.append((play(_rates(start, chosen, moved)) - best) / scale / (moved[place] - at[place]))
+            moved[index] += STEP if at[index] < 0 else -STEP
+            columns.append((play(_rates(start, chosen, moved)) - best) / scale / (moved[index] - at[index]))
             say(f"round {number + 1}, {name}")
         slopes = np.array(columns).T  # (targets, rates)
         information = slopes.T @ slopes
@@ -218,9 +218,9 @@ def fit(
                 "rate": name,
                 "before": getattr(start, name),
                 "after": getattr(after, name),
-                "determined": float(1.0 - covariance[place, place] / PRIOR_SD**2),
+                "determined": float(1.0 - covariance[index, index] / PRIOR_SD**2),
             }
-            for place, name in enumerate(chosen)
+            for index, name in enumerate(chosen)
         ],
         "targets": [
             {

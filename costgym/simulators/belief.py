@@ -111,12 +111,12 @@ class Belief:
         if status in _WORKING:
             return 1.0 - cut, np.zeros(len(kinds))
         ends: NDArray[np.float64] = np.zeros(len(kinds))  # chance that a failure of each kind ends with this status
-        for place, kind in enumerate(kinds):
+        for index, kind in enumerate(kinds):
             quick = kind is Status.CONNECTION_ERROR
             if status is Status.TIMEOUT:
-                ends[place] = 1.0 if kind is Status.TIMEOUT else 0.0 if quick else cut
+                ends[index] = 1.0 if kind is Status.TIMEOUT else 0.0 if quick else cut
             elif status is kind:
-                ends[place] = 1.0 if quick else 1.0 - cut
+                ends[index] = 1.0 if quick else 1.0 - cut
         return (cut if status is Status.TIMEOUT else 0.0), self._by_usual @ ends
 
 

@@ -32,11 +32,11 @@ GREEDY = "trajectories/numbers/greedy.price=10.jsonl"
 @lru_cache(maxsize=1)
 def honest() -> tuple[Path, Path]:
     """A leaderboard and an honest entry of the same run, played once."""
-    place = Path(tempfile.mkdtemp(prefix="costgym-adversaries-"))
+    folder = Path(tempfile.mkdtemp(prefix="costgym-adversaries-"))
     terms: dict[str, Any] = {"budgets": "price=10", "episodes": 4}
-    board = run(make_run_config("quick", agents=["cheapest", "dfsdt"], **terms), place / "board").folder
-    played = run(make_run_config("quick", agents=["greedy", "react"], **terms), place / "played").folder
-    return board, pack(played, place / "packed", "Honest", "a@example.org")
+    board = run(make_run_config("quick", agents=["cheapest", "dfsdt"], **terms), folder / "board").folder
+    played = run(make_run_config("quick", agents=["greedy", "react"], **terms), folder / "played").folder
+    return board, pack(played, folder / "packed", "Honest", "a@example.org")
 
 
 def entry(folder: Path, change: Callable[[Path], object]) -> Path:

@@ -73,10 +73,10 @@ def test_the_numeric_environment_and_the_batch_meet_the_same_tools() -> None:
     one = costgym.make("costgym/Marketplace-v0", scenario=document(), split="test", disable_env_checker=True)
     many = costgym.make_vec("costgym/Marketplace-v0", 3, scenario=document(), split="test")
     observations, infos = many.reset(seed=[5, 6, 7])
-    for place, seed in enumerate((5, 6, 7)):
+    for index, seed in enumerate((5, 6, 7)):
         observation, info = one.reset(seed=seed)
-        assert all(np.array_equal(observation[name], observations[name][place]) for name in observation)
-        assert np.array_equal(info["action_mask"], infos["action_mask"][place])
+        assert all(np.array_equal(observation[name], observations[name][index]) for name in observation)
+        assert np.array_equal(info["action_mask"], infos["action_mask"][index])
 
 
 def test_searching_helps_and_is_paid_for() -> None:

@@ -64,7 +64,7 @@ def test_agents_play_and_the_bound_holds_over_forged_worlds(worlds: Path) -> Non
     rules = base_env(env).rules
     drawn = [draw_session(rules, number) for number in range(12)]
     bound = np.mean([value_bound(each, *limits(each)) / each.value.sum() for each in drawn])
-    shares = {name: np.mean([each.value_share for each in results]) for name, results in earned.items()}
+    shares = {name: np.mean([result.value_share for result in results]) for name, results in earned.items()}
     assert shares["paced"] > 0.1 and shares["informed-paced"] < bound
 
 

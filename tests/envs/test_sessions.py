@@ -167,14 +167,15 @@ def test_splits_share_no_session_and_a_session_can_be_named() -> None:
         env.reset(options={"task": "seven"})
 
 
-def test_a_record_replays_and_names_its_world() -> None:
-    env = costgym.make(SESSION, split="test", **SMALL)
+@pytest.mark.parametrize(("env_id", "split"), [(SESSION, "test"), ("costgym/MarketplaceSessionHard-v1", "shifted")])
+def test_a_record_replays_and_names_its_world(env_id: str, split: str) -> None:
+    env = costgym.make(env_id, split=split, **SMALL)
     trajectory, episode = record(env, make_agent("optimistic", SESSION), 100_301, 5)
     assert replay_episode(env, trajectory)[0] == trajectory
     assert trajectory.final["value_share"] == episode.value_share  # type: ignore[attr-defined]
     world = env.unwrapped
     spec = world.world_spec()  # type: ignore[attr-defined]
-    again = costgym.make(SESSION, **spec.arguments(world.world_settings()))  # type: ignore[attr-defined]
+    again = costgym.make(env_id, **spec.arguments(world.world_settings()))  # type: ignore[attr-defined]
     assert replay_episode(again, trajectory)[0] == trajectory
     other = type(spec)({**spec.document, "rules": {**spec.document["rules"], "drift": 0.5}})
     assert other.digest != spec.digest

@@ -69,7 +69,7 @@ def test_rewards_and_returns_of_the_recorded_plans(pool: str) -> None:
 def test_the_policys_rewards_are_the_official_ones_but_for_the_token_that_it_does_not_choose(pool: str) -> None:
     # The official code counts the start of the dependencies (SOD) as a choice; ours writes it after each tool by itself.
     for row in shared_lines(f"data/opencatp/returns_{pool}.jsonl"):
-        kept = [place for place, token in enumerate(row["actions"]) if token != SOD]
+        kept = [index for index, token in enumerate(row["actions"]) if token != SOD]
         choices = [ACTION_TOKENS.index(row["actions"][place]) for place in kept]
         prices, before = [0.0] * len(TOOLS), 0.0
         for place, choice in zip(kept, choices, strict=True):

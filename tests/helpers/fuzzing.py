@@ -145,8 +145,8 @@ class Ground:
             **{name: document[name] for name in ("files", "rows", "format")},
         }
 
-    def _edits_of(self, place: Path) -> Iterator[tuple[str, bytes, bytes]]:
-        return edits_of(place, random.Random(0))
+    def _edits_of(self, folder: Path) -> Iterator[tuple[str, bytes, bytes]]:
+        return edits_of(folder, random.Random(0))
 
     def try_one(self, kind: str, chance: random.Random) -> str:
         """Try one input; returns "refused", "read", "passed" for a lie that was believed, or what went wrong."""

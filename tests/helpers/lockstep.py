@@ -13,6 +13,7 @@ from costgym.envs.marketplace import MarketplaceEnv
 from costgym.envs.native import MarketplaceVectorEnv
 from costgym.envs.sessions.base import CANCEL as CANCEL_CALL
 from costgym.envs.sessions.base import OTHERS
+from costgym.envs.sessions.levels import MarketplaceSessionEnvV1
 from costgym.envs.sessions.session import MarketplaceSessionEnv
 from costgym.simulators.batch import kernels
 from costgym.simulators.batch.state import Batch
@@ -267,3 +268,9 @@ class CompiledSessions(CompiledOnes):
     """The same with sessions."""
 
     env_type = MarketplaceSessionEnv
+
+
+class CompiledLevels(CompiledOnes):
+    """The same with sessions of version 1."""
+
+    env_type = MarketplaceSessionEnvV1

@@ -37,7 +37,7 @@ def view_of(path: Path) -> str:
 
 def recorded_run(folder: Path, episodes: int = 6) -> Path:
     """A run's folder with trajectories of all three views."""
-    config = make_run_config("opencatp", agents=["few-shot"], episodes=episodes, vary={"tasks": ["nonsequential"]})
+    config = make_run_config("opencatp", agents=["few-shot"], episodes=episodes, world=0, vary={"tasks": ["nonsequential"]})
     config = config.model_copy(update={"settings": {"*": {"samples": "each"}, CALLS: {"slots": 1}}})
     agents = [make_agent("few-shot", PLAN), make_agent("random", CALLS), make_agent("zero-shot", CHAT)]
     return record_run(config, folder, agents)

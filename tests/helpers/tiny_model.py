@@ -72,6 +72,6 @@ def _teach(torch, model, tokenizer, says: str) -> None:
         model.model.embed_tokens.weight.zero_()
         model.model.embed_tokens.weight[:, -1] = 1.0
         model.lm_head.weight.zero_()
-        for place, (token, following) in enumerate(after.items()):
-            model.model.embed_tokens.weight[token] = torch.eye(model.config.hidden_size)[place]
-            model.lm_head.weight[following, place] = 10.0
+        for index, (token, following) in enumerate(after.items()):
+            model.model.embed_tokens.weight[token] = torch.eye(model.config.hidden_size)[index]
+            model.lm_head.weight[following, index] = 10.0

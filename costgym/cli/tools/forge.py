@@ -22,13 +22,16 @@ SOURCES = (
 
 
 class Recorded(Settings):
-    """A log that a world is made of, and how it is read."""
+    """What a world's tasks are made of where they are one's own: a log, and how it is read, or questions."""
 
     traces: Annotated[
         Path | None, option("A log with results: its users' words become queries, its results answers.", "LOG")
     ] = None
     no_anonymise: Annotated[bool, option("Keep the personal details of traces.", "", "--no-anonymise")] = False
     where: Annotated[dict[str, str] | None, option("Traces: only records with this value; repeatable.", "FIELD=VALUE")] = None
+    queries: Annotated[
+        Path | None, option("One's own questions with expected calls, as tasks: YAML, JSON, or JSON one a line.", "FILE")
+    ] = None
 
 
 def forge(
@@ -45,9 +48,6 @@ def forge(
     own: Annotated[
         bool, option("One's own tools: no resellers, whole descriptions; no price and no failure that no log has.", "", "--own")
     ] = False,
-    queries: Annotated[
-        Path | None, option("One's own questions with expected calls, as tasks: YAML, JSON, or JSON one a line.", "FILE")
-    ] = None,
     page: Annotated[Path | None, option("Also write a page of the world: tools, data flow, tasks, prices.", "FILE")] = None,
     cache: Annotated[Path, option("Folder in which archives of packages are kept.", "DIR")] = Path("forge-packages"),
     json_file: JsonFile = None,
@@ -66,7 +66,7 @@ def forge(
         raise ConfigError("--out", f"expected a name ending in .yaml for one world, or --worlds N for a folder, got {out}")
     if recorded.traces is not None and not single:
         raise ConfigError("--out", f"expected a name ending in .yaml for the world of traces, got {out}")
-    if recorded.traces is not None and queries is None:
+    if recorded.traces is not None and recorded.queries is None:
         _traces(recorded.traces, recorded, sources or [], out, cache, page, json_file, quiet)
         return
     if not sources:
@@ -75,13 +75,13 @@ def forge(
         raise ConfigError("--own", "makes one world of one's own tools; leave it out, or make one world with --out FILE.yaml")
     if page is not None and not single:
         raise ConfigError("--page", "shows one world; leave it out, or make one world with --out FILE.yaml")
-    if queries is not None:
+    if recorded.queries is not None:
         for name, given in (("--worlds", worlds is not None), ("--page", page is not None), ("--traces", recorded.traces)):
             if given:
                 raise ConfigError("--queries", f"makes one world of one's own questions; leave out {name}")
     profiles, settings = ((), None) if profile is None else measured(profile)
-    if queries is not None:
-        _queries(queries, sources, out, cache, profiles, settings, json_file, quiet)
+    if recorded.queries is not None:
+        _queries(recorded.queries, sources, out, cache, profiles, settings, json_file, quiet)
         return
     if single:
         report = _one(sources, out, seed, cache, profiles, settings, page, own)

@@ -226,7 +226,7 @@ def rank_bands(rows: Sequence[Row], metric: str, seeds: int = 1) -> list[tuple[i
 
 def as_good(leader: Row, others: Sequence[Row], metric: str, seeds: int = 1) -> list[bool | None]:
     """Whether the leader is not significantly better than each of the others; None without figures by episode."""
-    leads = _leads([leader, *others], metric, [(0, place) for place in range(1, len(others) + 1)], seeds)
+    leads = _leads([leader, *others], metric, [(0, index) for index in range(1, len(others) + 1)], seeds)
     return [None if lead is None else lead <= 0 for lead in leads]
 
 

@@ -75,7 +75,7 @@ class RunLog:
             _sort(path)
             if path.exists():
                 sync(path)  # before the table says that they are there
-        order = {key: place for place, key in enumerate(self._files)}
+        order = {key: index for index, key in enumerate(self._files)}
         results = [self.found[key] for key in sorted(self.found, key=lambda key: (order[key[:3]], key[3]))]
         self._write(results)
         return results

@@ -9,6 +9,7 @@ Source: DEER (arXiv 2402.16696), Section 4, Tables 1 and 3.
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from math import hypot
 from pathlib import Path
 from statistics import pstdev
@@ -38,7 +39,7 @@ from costgym.experiments.papers.paper import PUBLISHED, Job, Paper, Protocol, Ro
 from costgym.experiments.play.decisions import ACCURACIES, DecisionRecord, accuracies, evaluate, evaluate_together
 from costgym.experiments.train.deer.train import training_examples
 from costgym.simulators.decision.samples import CALL, NO_CALL, NO_SEARCH
-from costgym.simulators.decision.toolsets import NEAREST
+from costgym.simulators.decision.toolsets import NEAREST, what_it_does
 from costgym.simulators.retrieval.sentences import MINILM, has_minilm, sentence_embedding
 
 # -- protocol ----------------------------------------------------------------------------------------------------------------
@@ -99,6 +100,9 @@ def authors_rows(job: Job) -> list[Row]:
     known, _ = training_examples("decision", data, DeerSettings(seed=job.seed))
     deciders: list[Decider] = [RuleDecider.fit(known[:FITTED_ON])]
     if has_minilm():
+        played = [*known[:FITTED_ON], *chain.from_iterable(sets.values())]
+        # read together, which is faster, and remembered
+        sentence_embedding()([text for e in played for text in (e.query, *map(what_it_does, e.candidates))])
         deciders.append(RuleDecider.fit(known[:FITTED_ON], sentence_embedding()))
         deciders[-1].name = "deer-minilm"
     if find_agent(TRAINED).playable:
@@ -107,12 +111,12 @@ def authors_rows(job: Job) -> list[Row]:
         for model in usual if job.models is None else job.models:
             deciders.append(_trained(model, data, job))
     rows = []
-    for name, known in sets.items():
+    for name, samples in sets.items():
         for decider in deciders:
             if isinstance(decider, TrainedDecider):
-                records = evaluate_together(decider, known)
+                records = evaluate_together(decider, samples)
             else:
-                records = evaluate(decider, known, job.seed)
+                records = evaluate(decider, samples, job.seed)
             rows.append(decision_row(decider.name, decider.model or None, name, records, job.seed))
     return rows
 

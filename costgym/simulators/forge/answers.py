@@ -91,7 +91,7 @@ class ForgedAnswers:
             return self._encode(task.id, capability, [own + 2 * SHOWN * number], tuple(key), arguments)
         # other parents have other children
         turn = stable_integer(self._seed, task.id, capability.name) % SHOWN
-        shown = [(turn + place) % SHOWN + (SHOWN if number else 0) for place in range(SHOWN)]
+        shown = [(turn + index) % SHOWN + (SHOWN if number else 0) for index in range(SHOWN)]
         return self._encode(task.id, capability, shown, tuple(key), arguments)
 
     def _written(self, task: str, capability: ForgedCapability, arguments: Mapping[str, Any], own: int) -> str:
@@ -139,9 +139,9 @@ class ForgedAnswers:
         }
         ids = ids if self._later else {}
         root: dict[str, Any] = {}
-        for place, number in enumerate(numbers):
+        for index, number in enumerate(numbers):
             for fact in capability.facts:
                 value = said[fact.words] if fact.shown and fact.words in said else ids.get(fact.entity) if fact.entity else None
                 value = self.value(task, capability, fact, number, key) if value is None else value
-                put_value(root, ("", *fact.path), place, value)
+                put_value(root, ("", *fact.path), index, value)
         return json.dumps(root.get("", {}), ensure_ascii=False)

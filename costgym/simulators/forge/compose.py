@@ -75,10 +75,10 @@ def world_document(
     listed: list[dict[str, Any]] = []
     tools: list[dict[str, Any]] = []
     tool_names, labels_taken = Names(), Names()
-    for place, api in enumerate(apis):
-        share = capabilities if len(apis) == 1 else capabilities // (2 if place == 0 else 2 * (len(apis) - 1))
+    for index, api in enumerate(apis):
+        share = capabilities if len(apis) == 1 else capabilities // (2 if index == 0 else 2 * (len(apis) - 1))
         chosen = _chosen(api["capabilities"], share, luck)
-        prefix = f"a{place}_" if len(apis) > 1 else ""
+        prefix = f"a{index}_" if len(apis) > 1 else ""
         chosen, roles = _roles(chosen)
         labels = {each["name"]: labels_taken.free(each["name"]) for each in chosen}
         listed += [_renamed(each, labels, prefix) for each in chosen]
@@ -105,7 +105,7 @@ def world_document(
             others = list(known.values())
             tool["profile"] = known.get(tool["name"]) or others[stable_integer(0, "profile", tool["name"]) % len(others)]
     documents = [dict(api["document"]) for api in apis]
-    titles = list(dict.fromkeys(each["title"] for each in documents))
+    titles = list(dict.fromkeys(document["title"] for document in documents))
     kinds = kinds_of([tool.get("statuses", ()) for tool in tools])
     if own:
         kinds.pop("irrelevant", None)
@@ -159,7 +159,7 @@ def _useful(capability: Mapping[str, Any]) -> bool:
 def _parts(capability: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """What refers to an entity in a capability."""
     parts = (capability, *capability["arguments"], *capability["facts"])
-    return [each for each in parts if each.get("entity")]
+    return [part for part in parts if part.get("entity")]
 
 
 def _renamed(capability: Mapping[str, Any], labels: Mapping[str, str], prefix: str) -> dict[str, Any]:
@@ -182,23 +182,25 @@ def _chosen(capabilities: Sequence[Mapping[str, Any]], room: int, luck: Luck) ->
     """Choose operations, those first that feed each other."""
     if len(capabilities) <= room:
         return list(capabilities)
-    takes = [(each["name"], a["entity"]) for each in capabilities for a in each["arguments"] if a.get("entity")]
+    takes = [
+        (capability["name"], a["entity"]) for capability in capabilities for a in capability["arguments"] if a.get("entity")
+    ]
     gives: dict[str, list[str]] = {}
-    for each in capabilities:
-        for fact in each["facts"]:
+    for capability in capabilities:
+        for fact in capability["facts"]:
             if fact.get("entity"):
-                gives.setdefault(fact["entity"], []).append(each["name"])
+                gives.setdefault(fact["entity"], []).append(capability["name"])
     pairs = [(first, second) for second, entity in takes for first in gives.get(entity, ())[:4] if first != second]
     picked: dict[str, None] = {}
     for first, second in luck.order(pairs[:2_000]):
         if len(picked) + 2 > room - room // 4:
             break
         picked |= {first: None, second: None}
-    for each in luck.order(list(capabilities)):
+    for capability in luck.order(list(capabilities)):
         if len(picked) >= room:
             break
-        picked[each["name"]] = None
-    return [each for each in capabilities if each["name"] in picked]
+        picked[capability["name"]] = None
+    return [capability for capability in capabilities if capability["name"] in picked]
 
 
 def _mirrors(tool: Mapping[str, Any], seed: int, names: "Names") -> list[dict[str, Any]]:
@@ -226,7 +228,7 @@ def _capability(draft: CapabilityDraft, graph: Graph, entities: dict[str, Any], 
         "role": draft.role,
         "entity": draft.entity,
         "noun": draft.noun,
-        "arguments": [_argument(each) for each in draft.arguments],
+        "arguments": [_argument(argument) for argument in draft.arguments],
         "facts": [_fact(each) for each in draft.facts] + _own_id(draft),
         **({"verb": draft.verb} if draft.writes else {}),
     }
@@ -234,11 +236,11 @@ def _capability(draft: CapabilityDraft, graph: Graph, entities: dict[str, Any], 
 
 def _own_id(draft: CapabilityDraft) -> list[dict[str, Any]]:
     """The id of a record whose document does not say that the record has it, so that its answer shows whose it is."""
-    own = next((each for each in draft.arguments if each.entity == draft.entity), None)
+    argument = next((argument for argument in draft.arguments if argument.entity == draft.entity), None)
     single = all(fact.field.listed == 0 for fact in draft.facts)
-    if draft.role != "record" or own is None or not single or any(fact.gives == draft.entity for fact in draft.facts):
+    if draft.role != "record" or argument is None or not single or any(fact.gives == draft.entity for fact in draft.facts):
         return []
-    path = own.parameter.name
+    path = argument.parameter.name
     taken = any(fact.field.path[0] == path for fact in draft.facts)
     return [] if taken else [{"path": [path], "words": "ID", "entity": draft.entity, "shown": True}]
 

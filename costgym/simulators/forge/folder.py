@@ -44,7 +44,7 @@ class WorldFolder(Sequence[World]):
     def __getitem__(self, number: slice) -> list[World]: ...
     def __getitem__(self, number: Any) -> Any:
         if isinstance(number, slice):
-            return [self[each] for each in range(*number.indices(len(self)))]
+            return [self[index] for index in range(*number.indices(len(self)))]
         place = number + len(self) if number < 0 else number
         if not 0 <= place < len(self):
             raise IndexError(f"world {number} of {len(self)}")

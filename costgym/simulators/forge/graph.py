@@ -174,8 +174,10 @@ def graph_of(api: Api) -> Graph:
             graph.capabilities.append(draft)
         else:
             graph.unused["nothing in the response can be asked for"] += 1
-    used = {a.entity for each in graph.capabilities for a in each.arguments} | {e.entity for e in graph.capabilities}
-    used |= {fact.gives for each in graph.capabilities for fact in each.facts}
+    used = {a.entity for capability in graph.capabilities for a in capability.arguments} | {
+        e.entity for e in graph.capabilities
+    }
+    used |= {fact.gives for capability in graph.capabilities for fact in capability.facts}
     graph.entities = {key: each for key, each in graph.entities.items() if key in used}
     return graph
 
@@ -343,7 +345,7 @@ def _arguments(
     if [a.words for a in arguments if not a.entity] == ["owner"]:  # of a repository that may be left out
         others = (p for p in operation.parameters if p.name in ("repo", "repository"))
         arguments += [d for p in others if not isinstance(d := _argument(p, "", own, graph, kind, listed), str)]
-    ends = {name: place for place, name in enumerate(_PLACE.findall(operation.path))}
+    ends = {name: index for index, name in enumerate(_PLACE.findall(operation.path))}
     arguments.sort(key=lambda a: ends.get(a.parameter.name, len(ends)) if a.parameter.place == "path" else len(ends))
     arguments = [replace(a, changes=kind == CHANGE and _is_content(a)) for a in arguments]
     if kind in (CREATE, CHANGE) and not any(_is_content(a) for a in arguments):
@@ -467,7 +469,7 @@ def _subject(operation: Operation, known: Vocabulary, verb: str = "") -> tuple[l
             words = words[1:]
         if words == ["me"]:
             words = ["profile"]
-    joints = [place for place, word in enumerate(words) if word in _JOINTS]
+    joints = [index for index, word in enumerate(words) if word in _JOINTS]
     if joints:
         words = words[: joints[0]] or words[joints[-1] + 1 :]
     words = [word for word in words if not word.isdigit()][-4:]
@@ -496,7 +498,7 @@ def _argument(
 ) -> ArgumentDraft | str:
     name, schema = parameter.name, parameter.schema
     words = graph.words.split(name)
-    joint = next((place for place, word in enumerate(words) if word in _JOINTS), len(words))
+    joint = next((index for index, word in enumerate(words) if word in _JOINTS), len(words))
     words = words[:joint] or words  # team_id_or_slug is a team's id
     if not words or len(name) > 60:
         return "an argument without a name"
@@ -548,7 +550,7 @@ def _argument(
     if {words[0], words[-1]} & _RANGE:
         return "an argument that bounds a range"
     choices = [str(each) for each in spec.get("of", ())]
-    if spec["form"] == "boolean" or any(len(each) > MAX_CHOICE or _IDENTIFIER.search(each) for each in choices):
+    if spec["form"] == "boolean" or any(len(choice) > MAX_CHOICE or _IDENTIFIER.search(choice) for choice in choices):
         return "an argument whose choices nobody would say"
     return ArgumentDraft(parameter, "", spec, graph.words.written(words))
 

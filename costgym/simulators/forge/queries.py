@@ -169,17 +169,17 @@ def question(fact: "ForgedFact", about: str, luck: int) -> str:
         return f"Who is the {words[0]} of {about}?"
     if words[-3:-1] == ["number", "of"] or words[:2] == ["number", "of"]:
         return f"How many {' '.join(words[words.index('of') + 1 :])} does {about} have?"
-    asked = _ASK[luck % len(_ASK)].format(wish(fact, about))
+    text = _ASK[luck % len(_ASK)].format(wish(fact, about))
     if " in " in fact.words:
-        return asked
-    return asked.replace("What is", "What are") if is_plural(words[-1]) else asked
+        return text
+    return text.replace("What is", "What are") if is_plural(words[-1]) else text
 
 
 def joined(sentences: Sequence[str], luck: int) -> str:
     """The sentences of a query, one after the other."""
     found = [sentences[0][:1].upper() + sentences[0][1:]]
-    for place, sentence in enumerate(sentences[1:]):
-        lead = _LEAD[0] if place == 0 else "Finally," if place == len(sentences) - 2 else _LEAD[(luck + place) % 3]
+    for index, sentence in enumerate(sentences[1:]):
+        lead = _LEAD[0] if index == 0 else "Finally," if index == len(sentences) - 2 else _LEAD[(luck + index) % 3]
         plain = sentence if sentence.startswith("I ") else sentence[:1].lower() + sentence[1:]
         found.append(f"{lead} {plain}")
     return " ".join(found)

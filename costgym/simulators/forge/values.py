@@ -124,7 +124,7 @@ def distinctive(spec: Mapping[str, Any] | None) -> bool:
         return False
     if spec["form"] == "enum":
         choices = {str(each) for each in spec["of"]}
-        return len(choices) >= 3 and all(len(each) >= 4 and not each.isdigit() for each in choices)
+        return len(choices) >= 3 and all(len(choice) >= 4 and not choice.isdigit() for choice in choices)
     if spec["form"] in ("integer", "decimal", "money") and "low" in spec:
         return float(spec["high"]) - float(spec["low"]) >= 1_000
     return True
@@ -234,11 +234,11 @@ def _like(example: str, luck: int) -> str:
     """A text with the shape of an example: other digits, and other letters a to f where it looks like hexadecimal."""
     looks_hex = len(example) >= 12 and all(c in _HEX + "-" for c in example.lower())
     made = []
-    for place, c in enumerate(example):
+    for index, c in enumerate(example):
         luck = luck * 6364136223846793005 + 1442695040888963407 & (1 << 64) - 1
         turn = luck >> 33
         if c.isdigit() and c.isascii():
-            made.append(str(turn % 9 + 1) if place == 0 else str(turn % 10))
+            made.append(str(turn % 9 + 1) if index == 0 else str(turn % 10))
         elif looks_hex and c != "-":
             made.append(_HEX[10 + turn % 6] if c.islower() else _HEX[10 + turn % 6].upper())
         else:

@@ -110,9 +110,9 @@ def worded_task(
 ) -> dict[str, Any]:
     """A task of version 0, as `CustomTask` takes it, in the words of version 1: each of its `lines` has two needs."""
     needs, sentences = [], []
-    for place, line in enumerate(lines):
+    for index, line in enumerate(lines):
         wording, thing = WORDINGS[line], thing_of(WORDINGS[line], seed, number)
-        found, made = task["needs"][2 * place : 2 * place + 2]
+        found, made = task["needs"][2 * index : 2 * index + 2]
         needs.append({**found, "arguments": {wording.parameter: thing}, "wish": wording.wishes[0].format(thing)})
         (code,) = made["arguments"].values()
         needs.append({**made, "arguments": {wording.code: code}, "wish": wording.wishes[1].format(thing)})

@@ -52,7 +52,7 @@ class Pictures:
         count = 15 * self.table.samples
         # in an order of the world's own: what a handle says of the scene is nothing that is published
         self._order = stable_generator(seed, "pictures").permutation(count).tolist()
-        self._place = {number: place for place, number in enumerate(self._order)}
+        self._place = {number: index for index, number in enumerate(self._order)}
         self._chains: dict[int, dict[str, tuple[str, ...]]] = {}  # by the number and the mark of a handle
 
     def handle(self, picture: Picture) -> str:

@@ -202,7 +202,7 @@ def offered(rules: SessionRules, number: int) -> tuple[tuple[Tool, ...], NDArray
             rivals.setdefault(tool.capability, []).append(tool)
     if not rivals:
         raise ConfigError("scenario", f"a session needs tools that read, and {scenario.name} has none of a known capability")
-    dear = max((tool for each in rivals.values() for tool in each), key=lambda tool: tool.profile.fee)
+    dear = max((tool for rival in rivals.values() for tool in rival), key=lambda tool: tool.profile.fee)
     if dear.profile.fee > HIGHEST_FEE:
         wanted = f"a session needs prices up to {HIGHEST_FEE:g}, since its queries are worth 2 to 20"
         raise ConfigError("scenario", f"{wanted}; {dear.name} of {scenario.name} costs {dear.profile.fee:g}")

@@ -291,7 +291,7 @@ def test_a_refusal_names_the_setting_that_cures_it(server: Server) -> None:
 
 def test_calls_of_one_reply_have_ids_of_their_own_and_half_a_character_is_no_argument() -> None:
     wire = [{"id": "call_0", "function": {"name": "map", "arguments": '{"city": "Lille"}'}}] * 2
-    found = read_reply({"choices": [{"message": {"tool_calls": wire}}]}, [], [MAP])
-    assert [call.id for call in found.message.calls] == ["call_0", "call_0_1"] and found.outcome == ""
+    reply = read_reply({"choices": [{"message": {"tool_calls": wire}}]}, [], [MAP])
+    assert [call.id for call in reply.message.calls] == ["call_0", "call_0_1"] and reply.outcome == ""
     half = [{"id": "a", "function": {"name": "map", "arguments": '{"city": "\\ud83d"}'}}]
     assert read_reply({"choices": [{"message": {"tool_calls": half}}]}, [], [MAP]).outcome == "malformed"

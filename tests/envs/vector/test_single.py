@@ -41,8 +41,8 @@ def assert_same(expected: Any, got: Any, where: str = "") -> None:
         for key in expected:
             assert_same(expected[key], got[key], f"{where}/{key}")
     elif isinstance(expected, tuple):
-        for place, (one, other) in enumerate(zip(expected, got, strict=True)):
-            assert_same(one, other, f"{where}/{place}")
+        for index, (one, other) in enumerate(zip(expected, got, strict=True)):
+            assert_same(one, other, f"{where}/{index}")
     elif isinstance(expected, np.ndarray):
         assert (expected.dtype, expected.tobytes()) == (got.dtype, got.tobytes()), where
     else:

@@ -17,7 +17,7 @@ pytest.importorskip("numba", reason="needs the extra `train`")
 from costgym.envs.native import SessionVectorEnv, SessionVectorEnvV1
 from costgym.envs.sessions.levels import MarketplaceSessionEnvV1
 from tests.envs.vector.test_single import assert_same
-from tests.helpers.lockstep import CompiledOnes, CompiledSessions, run_views, session_actions
+from tests.helpers.lockstep import CompiledLevels, CompiledSessions, run_views, session_actions
 
 pytestmark = pytest.mark.native
 
@@ -31,12 +31,6 @@ FORMS: tuple[dict[str, Any], ...] = (
     {**SMALL, "concurrent": True, "memory": "raw", "outage_every_s": 20.0, "budget": {"price": 40, "seconds": 60.0}},
 )
 ENFORCEMENTS = ("refuse", "terminate", "record")
-
-
-class CompiledLevels(CompiledOnes):
-    """Gymnasium's loop over single compiled sessions of version 1."""
-
-    env_type = MarketplaceSessionEnvV1
 
 
 SCALAR = {

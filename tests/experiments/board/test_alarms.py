@@ -79,7 +79,7 @@ def test_small_numbers_find_a_public_seed_from_the_agents_own_and_not_that_of_an
         number = world.numbers[0]
         env.reset(seed=seed, options={"task": number})
         own = world.agent_seed(seed)
-        return {each for each in range(10_000) if world.agent_seed(each) == own}
+        return {index for index in range(10_000) if world.agent_seed(index) == own}
 
     secret = "the same in every run of the tests"
     assert guess(1234) == {1234}  # nothing that is public can be hidden from an agent

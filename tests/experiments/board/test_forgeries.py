@@ -37,8 +37,7 @@ def test_a_forgery_is_named(board: Path, tmp_path: Path, name: str) -> None:
 def test_no_random_edit_of_any_file_passes(board: Path, tmp_path: Path) -> None:
     mine = tmp_path / "board"
     shutil.copytree(board, mine)
-    tried, passed = edited(mine, 20, seed=1)
-    assert (tried, passed) == (20, [])
+    assert edited(mine, 20, seed=1) == []
     assert judge(mine) == ""
 
 
@@ -67,7 +66,7 @@ def test_a_board_is_judged_in_its_own_folder_whatever_the_submitter_s_holds(tmp_
         add(boards[ours], packed)
     # the same submission, said to be of our world: its own folder is not asked
     text = (packed / "manifest.json").read_text()
-    digests = [load_scenario("toolbench", place).digest for place in (doctored, ours)]
+    digests = [json.loads((boards[data] / "run.json").read_text())["tracks"][0]["digest"] for data in (doctored, ours)]
     (packed / "manifest.json").write_text(text.replace(*digests))
     with pytest.raises(DataError, match="header, digest"):
         add(boards[ours], packed)

@@ -17,11 +17,11 @@ LIMITS = ("--agents", "cheapest", "--budgets", "price=10", "--episodes", "2", "-
 @pytest.fixture(scope="module")
 def genuine(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that has ended, and a submission of it."""
-    place = tmp_path_factory.mktemp("genuine")
-    assert invoke("leaderboard", *LIMITS, "--out", place / "run").exit_code == 0
-    assert invoke("submit", "pack", place / "run", "--out", place / "entry", "--name", "n", "--contact", "c").exit_code == 0
-    assert invoke("submit", "epoch", "--out", place / "epoch", "--tasks", "1", "--worlds", "1").exit_code == 0
-    return place
+    folder = tmp_path_factory.mktemp("genuine")
+    assert invoke("leaderboard", *LIMITS, "--out", folder / "run").exit_code == 0
+    assert invoke("submit", "pack", folder / "run", "--out", folder / "entry", "--name", "n", "--contact", "c").exit_code == 0
+    assert invoke("submit", "epoch", "--out", folder / "epoch", "--tasks", "1", "--worlds", "1").exit_code == 0
+    return folder
 
 
 def overwrite(folder: Path, victim: Path) -> None:

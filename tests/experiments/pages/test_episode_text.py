@@ -27,13 +27,13 @@ ENVS = {"cheapest": "costgym/Marketplace-v0", "react": "costgym/MarketplaceChat-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A collection of each view."""
-    place = tmp_path_factory.mktemp("collections")
+    folder = tmp_path_factory.mktemp("collections")
     for agent, env_id in ENVS.items():
         player = make_agent(agent)
         assert player.env_id == env_id
         settings: dict[str, Any] = {} if agent == "deer" else {"split": "test", "max_steps": 100}
-        collect(make(env_id, disable_env_checker=True, **settings), player, 3, place / agent, seed=2)
-    return place
+        collect(make(env_id, disable_env_checker=True, **settings), player, 3, folder / agent, seed=2)
+    return folder
 
 
 @pytest.fixture(scope="module")

@@ -47,11 +47,11 @@ def test_every_episode_is_listed_and_can_be_looked_into(run: Run, episodes: Path
     for entry in run.entries:
         listed, shown = data(episodes / "data" / f"{entry.id}.js"), data(episodes / "data" / f"{entry.id}-0.js")
         assert listed["episode"] == [each["episode"] for each in shown] == list(range(6))
-        for place, each in enumerate(shown):
+        for index, each in enumerate(shown):
             assert each["replayed"] and each["note"] == ""
             assert sum(charge[2] for charge in each["charges"]) == pytest.approx(each["final"]["price"])
-            assert listed["price"][place] == pytest.approx(each["final"]["price"])
-            assert len(each["calls"]) == each["final"]["attempts"] == listed["calls"][place]
+            assert listed["price"][index] == pytest.approx(each["final"]["price"])
+            assert len(each["calls"]) == each["final"]["attempts"] == listed["calls"][index]
 
 
 def test_a_detail_holds_what_was_said_what_it_cost_and_why_it_failed(run: Run, episodes: Path) -> None:
@@ -162,10 +162,10 @@ OPTIONS = ("--episodes", 3, "--budgets", "price=10,20", "--jobs", 1, "--quiet")
 @pytest.fixture(scope="module")
 def boards(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Boards of the same worlds, and one of another seed."""
-    place = tmp_path_factory.mktemp("boards")
+    folder = tmp_path_factory.mktemp("boards")
     for name, agents, seed in (("one", "greedy,cheapest", 0), ("two", "cheapest,random", 0), ("other", "greedy", 1)):
-        assert invoke("leaderboard", "--agents", agents, "--seed", seed, "--out", place / name, *OPTIONS).exit_code == 0
-    return place
+        assert invoke("leaderboard", "--agents", agents, "--seed", seed, "--out", folder / name, *OPTIONS).exit_code == 0
+    return folder
 
 
 def test_joined_boards_rank_beside_each_other_and_open_the_episodes_of_all(boards: Path, tmp_path: Path) -> None:

@@ -35,16 +35,16 @@ def calls() -> Iterator[str]:
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Path, str]]:
     """The pages with what follows the name in their addresses."""
-    place = tmp_path_factory.mktemp("pages")
+    folder = tmp_path_factory.mktemp("pages")
     with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(place)
-        (place / "calls.jsonl").write_text("".join(calls()))
+        patch.chdir(folder)
+        (folder / "calls.jsonl").write_text("".join(calls()))
         for line in LINES:
             done = invoke(*line.split())
             assert done.exit_code == 0, (line, done.stderr)
-    paths = [path for path in sorted(place.rglob("*.html")) if path.name != "episode.html" or path.parent == place]
-    entry = next(path.stem.rpartition("-")[0] for path in sorted((place / "board" / "episodes" / "data").glob("*-0.js")))
-    return [*((path, "") for path in paths), (place / "board" / "episodes" / "episode.html", f"#entry={entry}&at=0")]
+    paths = [path for path in sorted(folder.rglob("*.html")) if path.name != "episode.html" or path.parent == folder]
+    entry = next(path.stem.rpartition("-")[0] for path in sorted((folder / "board" / "episodes" / "data").glob("*-0.js")))
+    return [*((path, "") for path in paths), (folder / "board" / "episodes" / "episode.html", f"#entry={entry}&at=0")]
 
 
 @pytest.mark.slow

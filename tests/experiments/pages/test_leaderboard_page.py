@@ -171,7 +171,7 @@ def test_simulated_rows_say_so_and_the_oracle_has_no_rank():
 def test_simulated_rows_stand_below_a_heading_of_their_own_and_are_ranked_among_themselves():
     document = Document(page_of(board()))
     texts = [e["text"] for e in document.elements if e.get("class") in ("name", "heading", "rank")]
-    heading = next(place for place, text in enumerate(texts) if text.startswith("With a simulated language model"))
+    heading = next(index for index, text in enumerate(texts) if text.startswith("With a simulated language model"))
     assert set(texts[2:heading:2]) == {"oracle", "random"}
     assert texts[heading + 2 :: 2] == ["react+btp", "react"] * 3
     assert [rank[0] for rank in texts[heading + 1 :: 2]] == ["1", "2"] * 3

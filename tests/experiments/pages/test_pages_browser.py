@@ -129,8 +129,8 @@ def test_the_viewer_shows_calls_side_by_side_with_statuses_prices_and_the_ledger
     episode = json.loads(piece.split(",", 1)[1].rstrip()[:-2])[1]
     bars = driver.execute_script("return [...document.querySelectorAll('#gantt a')].map((a) => a.getAttribute('aria-label'))")
     assert len(bars) == len(episode["calls"]) == len(texts(driver, "#call-table tbody tr"))
-    for place, (call, label) in enumerate(zip(episode["calls"], bars, strict=True), 1):
-        assert label.startswith(f"Call {place}: {call[0]}, {call[1].replace('_', ' ')}, from ")
+    for index, (call, label) in enumerate(zip(episode["calls"], bars, strict=True), 1):
+        assert label.startswith(f"Call {index}: {call[0]}, {call[1].replace('_', ' ')}, from ")
     spans = driver.execute_script(
         "return [...document.querySelectorAll('#gantt a')].map((a) => a.getBBox()).map((b) => [b.x, b.x + b.width])"
     )

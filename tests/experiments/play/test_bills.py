@@ -9,21 +9,22 @@ import pytest
 import costgym
 from costgym.agents.models.prices import load_prices
 from costgym.agents.registry import make_agent
-from costgym.experiments.play.costs.bills import Bills, PlayedEpisode, play_recorded
+from costgym.experiments.play.costs.bills import Bills, PlayedEpisode, play_billed
 from costgym.experiments.play.costs.forecast import forecast
 from costgym.simulators.errors import ConfigError, UnknownName
-from costgym.simulators.prompt_cache import ModelPrices
-from costgym.simulators.scenario import load_scenario
+from costgym.simulators.prompt_cache import CacheRules, ModelPrices, in_currency
+from costgym.simulators.scenario import TokenPrices, load_scenario
 from tests.helpers.command_line import invoke
 
-CHAT = "costgym/MarketplaceChat-v0"
-NO_CACHE = ModelPrices(input=2, output=10)
-CACHE = ModelPrices(input=2, output=10, cached=0.2)
+CHAT = "costgym/MarketplaceChat-v1"
+PRICES = ModelPrices(input=2, output=10, cached=0.2, cache=CacheRules())
 
 
 def played(agent: str, episodes: int = 8) -> list[PlayedEpisode]:
-    env = costgym.make(CHAT, scenario=load_scenario("marketplace"), budget={"price": 30}, split="test")
-    return list(play_recorded(env, make_agent(agent, CHAT, model="simulated"), CHAT, episodes, seed=0))
+    tokens = TokenPrices.of(in_currency(PRICES, 100.0))
+    scenario = load_scenario("marketplace").in_world(1).model_copy(update={"tokens": tokens})
+    env = costgym.make(CHAT, scenario=scenario, budget={"price": 30}, split="test")
+    return list(play_billed(env, make_agent(agent, CHAT, model="simulated"), CHAT, episodes, seed=0))
 
 
 @pytest.fixture(scope="module")
@@ -31,39 +32,30 @@ def react() -> list[PlayedEpisode]:
     return played("react")
 
 
-def test_recorded_requests_are_those_that_the_world_charged(react: list[PlayedEpisode]) -> None:
-    tokens = [
-        sum(usage.input_tokens + usage.output_tokens for usage in usages)
-        for usages in Bills(react, NO_CACHE, 100.0, False).usages
+def test_a_bill_with_the_cache_is_what_the_world_charged(react: list[PlayedEpisode]) -> None:
+    bills = Bills(react, PRICES, 100.0, True)
+    assert bills.usd == pytest.approx([episode.result.price / 100 for episode in react])
+    assert [sum(usage.input_tokens + usage.output_tokens for usage in usages) for usages in bills.usages] == [
+        episode.result.tokens for episode in react
     ]
-    assert tokens == [episode.result.tokens for episode in react]
-    times = [request.at_s for request in react[0].requests]
-    assert times == sorted(times) and len(times) > 1
-
-
-def test_recording_changes_nothing_that_is_played(react: list[PlayedEpisode]) -> None:
-    env = costgym.make(CHAT, scenario=load_scenario("marketplace"), budget={"price": 30}, split="test")
-    assert list(costgym.rollout(env, "react", episodes=8, seed=0)) == [episode.result for episode in react]
 
 
 def test_a_growing_conversation_is_read_from_the_cache_and_a_changed_list_of_functions_is_not(
     react: list[PlayedEpisode],
 ) -> None:
-    shares = [Bills(episodes, CACHE, 100.0, True).summary(1)["cached_share"] for episodes in (react, played("react+ecoact"))]
-    assert shares[0] > 0.6 > 0.4 > shares[1]
-    plain, cached = (Bills(react, CACHE, 100.0, use) for use in (False, True))
+    shares = [Bills(episodes, PRICES, 100.0, True).summary(1)["cached_share"] for episodes in (react, played("react+ecoact"))]
+    assert shares[0] > 0.5 > 0.4 > shares[1]
+    plain, cached = (Bills(react, PRICES, 100.0, use) for use in (False, True))
     change = cached.change(plain)
     assert change["usd_tokens"] < change["usd_per_task"] < 0
     assert change["usd_tokens_ci95"][0] <= change["usd_tokens"] <= change["usd_tokens_ci95"][1]
 
 
 def test_the_whole_bill_is_tokens_and_tools(react: list[PlayedEpisode]) -> None:
-    row = Bills(react, NO_CACHE, 100.0, True).summary(tasks_per_month=10_000)
+    row = Bills(react, PRICES, 100.0, False).summary(tasks_per_month=10_000)
     assert row["usd_per_task"] == pytest.approx(row["usd_tokens"] + row["usd_tools"])
     assert row["usd_per_month"] == pytest.approx(10_000 * row["usd_per_task"])
     assert row["usd_p50"] <= row["usd_p95"] and row["cached_tokens"] == 0
-    prices = [episode.result.price / 100 for episode in react]
-    assert row["usd_tools"] == pytest.approx(sum(prices) / len(prices))  # this scenario charges no tokens
 
 
 def arguments(env_id: str) -> dict[str, Any]:

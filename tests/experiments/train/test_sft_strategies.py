@@ -125,10 +125,10 @@ def test_every_reply_is_learnt_once_under_the_prompt_that_the_agent_sent(agent: 
         episode.play(player)
         found = teacher.conversations()
         learnt = [
-            _request(talk.messages[:place], talk.tools, message)
+            _request(talk.messages[:index], talk.tools, message)
             for talk in found
-            for place, message in enumerate(talk.messages)
-            if place >= talk.asked and message["role"] == "assistant"
+            for index, message in enumerate(talk.messages)
+            if index >= talk.asked and message["role"] == "assistant"
         ]
         assert sorted(learnt) == sorted(teacher.requests)
         return found

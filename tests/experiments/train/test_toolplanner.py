@@ -108,9 +108,9 @@ def test_log_probabilities_are_those_of_each_text_alone(model):
     assert counts[1].tolist() == [False] * 4 + [True] * 4 + [False] * (len(whole.tokens) - 9)
     for row, text in enumerate((whole, short)):
         logits = model.network(torch.tensor([text.tokens])).logits[0]
-        for place, token in enumerate(text.tokens[1:]):
-            wanted = float(torch.log_softmax(logits[place], -1)[token]) if text.learnt[place + 1] else 0.0
-            assert float(logs[row, place].detach()) == pytest.approx(wanted, abs=1e-5)
+        for index, token in enumerate(text.tokens[1:]):
+            wanted = float(torch.log_softmax(logits[index], -1)[token]) if text.learnt[index + 1] else 0.0
+            assert float(logs[row, index].detach()) == pytest.approx(wanted, abs=1e-5)
     assert float(logs[1, 8:].abs().sum()) == 0.0
 
 
@@ -122,8 +122,8 @@ def test_teacher_forcing_equals_step_by_step_decoding(model):
     for option, score in zip(options, together, strict=True):
         forced, counts = model.log_probabilities([Tokens([*context, *option], [False] * len(context) + [True] * len(option))])
         steps = 0.0
-        for place, token in enumerate(option):
-            logits = model.network(torch.tensor([[*context, *option[:place]]])).logits[0, -1]
+        for index, token in enumerate(option):
+            logits = model.network(torch.tensor([[*context, *option[:index]]])).logits[0, -1]
             steps += float(torch.log_softmax(logits, -1)[token])
         assert score == pytest.approx(steps, abs=1e-4)
         assert float((forced * counts).sum()) == pytest.approx(steps, abs=1e-4)

@@ -213,9 +213,9 @@ def test_more_tools_change_none_that_were_there():
 def test_more_tasks_and_other_candidates_change_no_query():
     few = generate_marketplace(3, tasks={"train": 5, "test": 5})
     many = generate_marketplace(3, tasks={"train": 90, "test": 5}, candidates=40)
-    for place in range(5):
+    for index in range(5):
         for split in ("train", "test"):
-            a, b = (m.tasks[m.tasks.numbers(split)[place]] for m in (few, many))
+            a, b = (m.tasks[m.tasks.numbers(split)[index]] for m in (few, many))
             assert (a.id, a.query, a.needs) == (b.id, b.query, b.needs)
             assert (len(a.candidates), len(b.candidates)) == (16, 40)
 

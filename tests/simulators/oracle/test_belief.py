@@ -81,7 +81,7 @@ def test_a_filtered_chance_is_the_frequency_with_which_calls_work() -> None:
             brought.append(status is Status.OK)
             belief.learn(status)
     for low in (0.0, 0.2, 0.4, 0.6):
-        here = [place for place, chance in enumerate(said) if low <= chance < low + 0.2]
+        here = [index for index, chance in enumerate(said) if low <= chance < low + 0.2]
         if len(here) > 300:
             mean = sum(said[place] for place in here) / len(here)
             assert sum(brought[place] for place in here) / len(here) == pytest.approx(mean, abs=0.04)

@@ -154,7 +154,7 @@ class Store:
             # the run's row comes first: who writes the same run waits here and nowhere else
             self._upsert(connection, runs, ("run",), [about])
             connection.execute(sa.delete(entries).where(entries.c.run == run.id, entries.c.entry.not_in(list(kept))))
-            rows = [_entry_row(run.id, place, entry, kept[entry.id]) for place, entry in enumerate(run.entries)]
+            rows = [_entry_row(run.id, index, entry, kept[entry.id]) for index, entry in enumerate(run.entries)]
             self._upsert(connection, entries, ("run", "entry"), rows)
             place = run.id, about["scenario"], about["grading"]
             each = (_episode_row(place, found, result, kept[found]) for found, result in run.results())

@@ -31,13 +31,13 @@ def text_of(path: Path) -> str:
         raise DataError(path, f"cannot be read: {error}") from error
 
 
-def unexpected_files(place: Path, known: Iterable[str], below: str = "") -> list[str]:
+def unexpected_files(folder: Path, known: Iterable[str], below: str = "") -> list[str]:
     """Name the files in a folder, or in its part `below`, that no command wrote there. Of the relative paths that are known,
     one that ends in `/` stands for all that is below."""
     known = set(known)
     names, folders = {name.rpartition("/")[2] for name in known}, tuple(name for name in known if name.endswith("/"))
-    found = (path for path in sorted((place / below).rglob("*")) if path.is_symlink() or not path.is_dir())
-    relative = (path.relative_to(place).as_posix() for path in found)
+    found = (path for path in sorted((folder / below).rglob("*")) if path.is_symlink() or not path.is_dir())
+    relative = (path.relative_to(folder).as_posix() for path in found)
     return [
         f"{path}: is unexpected: no command writes it here; remove it"
         for path in relative

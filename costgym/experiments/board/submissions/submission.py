@@ -193,9 +193,9 @@ def _verified(
         raise DataError(source, "; ".join(verdict.problems[:3]) + more)
     results = [replace(result, agent=f"{result.agent} ({manifest.name})") for result in verdict.results]
 
-    def fill(place: Path) -> None:
-        _copy(source, manifest, place)
-        (place / EPISODES).write_text("".join(f"{result.to_json()}\n" for result in results), encoding="utf-8")
+    def fill(folder: Path) -> None:
+        _copy(source, manifest, folder)
+        (folder / EPISODES).write_text("".join(f"{result.to_json()}\n" for result in results), encoding="utf-8")
 
     return Addition(manifest.name, manifest.contact, rows_on_board(manifest, verdict), fill)
 
@@ -230,12 +230,12 @@ def check_name(board: Path, name: str, contact: str) -> None:
         )
 
 
-def _copy(source: Path, manifest: Submission, place: Path) -> None:
+def _copy(source: Path, manifest: Submission, folder: Path) -> None:
     """A submission's own files, into an empty folder."""
     for file in manifest.files:
-        (place / file.path).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source / file.path, place / file.path)
-    (place / MANIFEST).write_text(manifest_text(manifest), encoding="utf-8")
+        (folder / file.path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source / file.path, folder / file.path)
+    (folder / MANIFEST).write_text(manifest_text(manifest), encoding="utf-8")
 
 
 def differences(ours: RunConfig, theirs: RunConfig) -> list[str]:

@@ -110,30 +110,19 @@ def is_privileged(row: RowConfig) -> bool:
 
 
 def validate(
-    folder: str | Path,
-    data: str | None = None,
-    progress: Progress | None = None,
-    engine: Engine | None = None,
-    board: RunConfig | None = None,
-    informed: Informed | None = None,
-    alarmed: bool = True,
+    folder: str | Path, data: str | None = None, engine: Engine | None = None, alarmed: bool = True
 ) -> SubmissionVerdict:
-    """Check a submission: its schema, its files, every episode by replay, and the rows it claims.
-
-    Args:
-        board: the run that it shall be added to; its worlds are what episodes are replayed in, not those of the submission.
-        informed: what the informed policy did on that board, so that it need not play there again.
-        alarmed: also say which alarms its rows ring, for which the informed policy plays too.
+    """Check a submission: its schema, its files, every episode by replay, the rows it claims, and which alarms they ring.
 
     Raises:
         InfrastructureError: workers were lost again and again; nothing is said about the submission.
     """
     with private_copy(Path(folder)) as copy:
-        return _of_folder(validate_copy(copy, data, progress, engine, board, informed, alarmed), Path(folder))
+        return _of_folder(validate_copy(copy, data, engine=engine, alarmed=alarmed), Path(folder))
 
 
 def validate_copy(
-    place: Path,
+    folder: Path,
     data: str | None = None,
     progress: Progress | None = None,
     engine: Engine | None = None,
@@ -141,10 +130,16 @@ def validate_copy(
     informed: Informed | None = None,
     alarmed: bool = True,
 ) -> SubmissionVerdict:
-    """`validate` of a folder that nobody else writes in and that holds plain files alone."""
-    manifest, problems = read_manifest(place)
+    """`validate` of a folder that nobody else writes in and that holds plain files alone.
+
+    Args:
+        board: the run that it shall be added to; its worlds are what episodes are replayed in, not those of the submission.
+        informed: what the informed policy did on that board, so that it need not play there again.
+        alarmed: also say which alarms its rows ring, for which the informed policy plays too.
+    """
+    manifest, problems = read_manifest(folder)
     if manifest is None:
-        return SubmissionVerdict(place, None, 0, tuple(problems), ())
+        return SubmissionVerdict(folder, None, 0, tuple(problems), ())
     run = manifest.run
     judged = run if board is None else _in_worlds_of(run, board)
     problems = problems or [f"{MANIFEST}, run.{problem}" for problem in _check_config(judged, data)]
@@ -152,7 +147,7 @@ def validate_copy(
     if bounds:
         problems = [f"{MANIFEST}, files: {bounds[0]} reads the world: it is a bound and cannot be submitted"]
     if problems:
-        return SubmissionVerdict(place, manifest, 0, tuple(problems), ())
+        return SubmissionVerdict(folder, manifest, 0, tuple(problems), ())
     rows = []
     for file in manifest.files:
         row = manifest.row_of(file)
@@ -163,28 +158,28 @@ def validate_copy(
                 problem = (
                     f"{MANIFEST}, run.tracks: {row.track.name}, {row.condition.document()} is not played on this leaderboard"
                 )
-                return SubmissionVerdict(place, manifest, 0, (problem,), ())
+                return SubmissionVerdict(folder, manifest, 0, (problem,), ())
             row = on_board._replace(agent=row.agent)
         own = row.track.data
         where = None if own is None else data or (own if board is not None else None)
-        void = voids_of_file(place / file.path, row, run.seed, file.void, where)
+        void = voids_of_file(folder / file.path, row, run.seed, file.void, where)
         rows.append(RecordedRow(file.path, row, file.digest, where, void))
-    played, problems = replay_rows(place, run, rows, progress, engine)
+    played, problems = replay_rows(folder, run, rows, progress, engine)
     results = [each.result for each in played]
     derived = [row for row in summarise_run(run, results)["rows"] if not row["missing_episodes"]]
     if not problems:
         problems += check_rows(manifest, derived)
-        problems += unexpected_files(place, {*(file.path for file in manifest.files), *_OF_A_SUBMISSION})
-    if not problems and (place / MANIFEST).read_text(encoding="utf-8") != manifest_text(manifest):
+        problems += unexpected_files(folder, {*(file.path for file in manifest.files), *_OF_A_SUBMISSION})
+    if not problems and (folder / MANIFEST).read_text(encoding="utf-8") != manifest_text(manifest):
         problems.append(f"{MANIFEST}: {NOT_AS_WRITTEN}")
     if not alarmed:
-        return SubmissionVerdict(place, manifest, len(results), tuple(problems), tuple(derived), tuple(played))
+        return SubmissionVerdict(folder, manifest, len(results), tuple(problems), tuple(derived), tuple(played))
     signs = {key: total_of(each.signs for each in of_row) for key, of_row in by_row(played).items()}
     known = informed if board is not None and board.seed == run.seed else None
     foresight = {} if problems else _foresight(rows, run.seed, results, known)
     keyed = zip(derived, row_keys(run, derived), strict=True)
     rung = tuple(tuple(alarms(signs.get(key, Signs()), row["track"], foresight.get(key))) for row, key in keyed)
-    return SubmissionVerdict(place, manifest, len(results), tuple(problems), tuple(derived), tuple(played), rung)
+    return SubmissionVerdict(folder, manifest, len(results), tuple(problems), tuple(derived), tuple(played), rung)
 
 
 def _foresight(
@@ -219,28 +214,28 @@ def _of_folder(verdict: SubmissionVerdict, folder: Path) -> SubmissionVerdict:
     return replace(verdict, folder=folder, problems=problems)
 
 
-def _check_run(place: Path, data: str | None, engine: Engine | None) -> SubmissionVerdict:
-    config = read_run_config(place)
-    if not (place / "leaderboard.json").is_file():
-        raise ConfigError("--run", f"{place} has not ended; run the leaderboard again to finish it")
+def _check_run(folder: Path, data: str | None, engine: Engine | None) -> SubmissionVerdict:
+    config = read_run_config(folder)
+    if not (folder / "leaderboard.json").is_file():
+        raise ConfigError("--run", f"{folder} has not ended; run the leaderboard again to finish it")
     problems = [f"run.json, {problem}" for problem in _check_config(config, data)]
     if problems:
-        return SubmissionVerdict(place, None, 0, tuple(problems), ())
-    void, problems = void_episodes(place, config, data)
+        return SubmissionVerdict(folder, None, 0, tuple(problems), ())
+    void, problems = void_episodes(folder, config, data)
     rows = [
         RecordedRow(trajectory_path(row), row, None, None if row.track.data is None else data, void.get(row.key, {}))
         for row in config.rows()
     ]
-    played, wrong = replay_rows(place, config, rows, None, engine)
+    played, wrong = replay_rows(folder, config, rows, None, engine)
     problems += wrong
     results = [each.result for each in played]
-    verdicts = Verdicts.read(place / VERDICTS)
+    verdicts = Verdicts.read(folder / VERDICTS)
     document = summarise_run(config, results, experience_text(config, engine, data), verdicts)
-    problems += compare_lines(place / EPISODES, results)
-    submissions = sorted(path for path in place.glob(f"{SUBMISSIONS}/*") if not path.name.startswith("."))
+    problems += compare_lines(folder / EPISODES, results)
+    submissions = sorted(path for path in folder.glob(f"{SUBMISSIONS}/*") if not path.name.startswith("."))
     looked_at = (f"{SUBMISSIONS}/{submission.name}/" for submission in submissions)
     pages = {*_PAGES, *(f"{track.name}.html" for track in config.tracks)}
-    problems += unexpected_files(place, {*(row.path for row in rows), *pages, *_OF_A_RUN, *looked_at})
+    problems += unexpected_files(folder, {*(row.path for row in rows), *pages, *_OF_A_RUN, *looked_at})
     submitted, informed = [], informed_of(config, results)
     for submission in submissions:
         found, wrong = _check_kept(submission, config, data, engine, informed)
@@ -248,10 +243,10 @@ def _check_run(place: Path, data: str | None, engine: Engine | None) -> Submissi
         submitted.append(found)
     if not problems:
         whole = with_submissions(document, submitted)
-        problems += compare_documents(place / "leaderboard.json", whole)
-        if not problems and text_of(place / "run.json") != config.to_json():
+        problems += compare_documents(folder / "leaderboard.json", whole)
+        if not problems and text_of(folder / "run.json") != config.to_json():
             problems.append(f"run.json: {NOT_AS_WRITTEN}")
-    return SubmissionVerdict(place, None, len(results), tuple(problems), tuple(document["rows"]), tuple(played))
+    return SubmissionVerdict(folder, None, len(results), tuple(problems), tuple(document["rows"]), tuple(played))
 
 
 def rows_on_board(manifest: Submission, verdict: SubmissionVerdict) -> list[dict[str, Any]]:
@@ -287,12 +282,12 @@ def row_keys(run: RunConfig, rows: Iterable[Mapping[str, Any]]) -> list[tuple[st
 
 
 def replay_rows(
-    place: Path, run: RunConfig, rows: Sequence[RecordedRow], progress: Progress | None, engine: Engine | None
+    folder: Path, run: RunConfig, rows: Sequence[RecordedRow], progress: Progress | None, engine: Engine | None
 ) -> tuple[list[Played], list[str]]:
     """All episodes that agree, with what they show of their agents, and what is wrong with the files."""
     played, problems = list[Played](), list[str]()
     total = sum(row.row.condition.episodes for row in rows)
-    for entry in check_entries(place, run.seed, rows, engine or Local()):
+    for entry in check_entries(folder, run.seed, rows, engine or Local()):
         problems += [f"{entry.file.path}: {problem}" for problem in entry.problems]
         played += entry.played
         if progress is not None:

@@ -62,12 +62,12 @@ def find_outages(tools: Calls, gap_s: float) -> Outages | None:
     least = log(ALPHA / len(ran)) / log(failed / len(ran))
     runs = [(well, list(calls)) for well, calls in groupby(ran, lambda call: call.status in WORKS)]
     spans = []
-    for place, (well, calls) in enumerate(runs):
+    for index, (well, calls) in enumerate(runs):
         if not well and len(calls) >= least and len({call.tool for call in calls}) > 1:
             # it begins and ends somewhere between the calls that failed and their neighbours
             begin, end = calls[0].started_s, calls[-1].started_s
-            before = runs[place - 1][1][-1].started_s if place else begin
-            after = runs[place + 1][1][0].started_s if place + 1 < len(runs) else end
+            before = runs[index - 1][1][-1].started_s if index else begin
+            after = runs[index + 1][1][0].started_s if index + 1 < len(runs) else end
             spans.append((begin - min(begin - before, gap_s) / 2, end + min(after - end, gap_s) / 2))
     if not spans:
         return None

@@ -183,7 +183,7 @@ def forge_folder(
     listed = [(source, place) for source in sources for place in range(len(_documents(source, cache)))]
     arguments = {
         "format": "costgym.forge/1", "version": __version__, "sources": list(sources), "worlds": worlds, "seed": seed,
-        "profiles": [dict(each) for each in profiles], "settings": None if settings is None else dict(settings),
+        "profiles": [dict(profile) for profile in profiles], "settings": None if settings is None else dict(settings),
     }  # fmt: skip
     make_folder(out / "apis")
     _claim(out / MANIFEST, arguments)
@@ -243,21 +243,21 @@ def _counts(worlds: int, usable: Mapping[str, Sequence[Any]]) -> dict[str, int]:
     return {"train": worlds - sum(counts.values()), **{split: count for split, count in counts.items() if count}}
 
 
-def _claim(place: Path, arguments: Mapping[str, Any]) -> None:
+def _claim(path: Path, arguments: Mapping[str, Any]) -> None:
     """Write down what the folder is made of, or check that it is the same."""
-    if place.is_file():
+    if path.is_file():
         try:
-            there = json.loads(place.read_text(encoding="utf-8"))
+            there = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise DataError(place, f"cannot be read: {error}") from error
+            raise DataError(path, f"cannot be read: {error}") from error
         plain = json.loads(json.dumps(arguments))
         for key, value in plain.items():
             if there.get(key) != value:
                 raise ConfigError(
-                    "--out", f"{place.parent} holds worlds with {key} {there.get(key)!r:.80}; choose another folder"
+                    "--out", f"{path.parent} holds worlds with {key} {there.get(key)!r:.80}; choose another folder"
                 )
         return
-    write_atomically(place, json.dumps(arguments, indent=1, ensure_ascii=True) + "\n")
+    write_atomically(path, json.dumps(arguments, indent=1, ensure_ascii=True) + "\n")
 
 
 _documents = lru_cache(maxsize=4)(documents)
@@ -282,10 +282,10 @@ def _read_apis(shared: tuple[str, str], tasks: Sequence[tuple[int, str, int]]) -
 def _api(out: str, number: int) -> dict[str, Any]:
     file = _api_file(out, number)
     try:
-        found: dict[str, Any] = json.loads(gzip.decompress(file.read_bytes()))
+        document: dict[str, Any] = json.loads(gzip.decompress(file.read_bytes()))
     except (OSError, EOFError, ValueError) as error:
         raise DataError(file, f"cannot be read: {error}; delete it and run the same command again") from error
-    return found
+    return document
 
 
 _kept_api = lru_cache(maxsize=64)(_api)

@@ -235,7 +235,9 @@ _IN_EVENTS = {
 
 def _of_event(record: Mapping[str, Any], name: str, path: str) -> Any:
     events = record.get("events")
-    named = (each for each in events if isinstance(each, dict) and each.get("name") == name) if isinstance(events, list) else ()
+    named = (
+        (event for event in events if isinstance(event, dict) and event.get("name") == name) if isinstance(events, list) else ()
+    )
     return next((value for each in named if (value := at(each, path)) is not None), None)
 
 

@@ -10,7 +10,7 @@ from costgym.agents.models.prices import PriceTable, load_prices, shipped_prices
 from costgym.agents.registry import find_agent, make_agent
 from costgym.envs.base import base_env
 from costgym.envs.registration import in_version, make
-from costgym.experiments.play.costs.bills import Bills, play_recorded
+from costgym.experiments.play.costs.bills import Bills, play_billed
 from costgym.experiments.play.execution.engine import Local
 from costgym.experiments.play.experience import ExperienceSettings, past_uses
 from costgym.simulators.errors import ConfigError, check_known
@@ -59,13 +59,14 @@ def forecast(
             say(f"{agent_name} plans from past uses")
             past = Experience.from_jsonl(past_uses(unpriced, ExperienceSettings(), Local()))
         for model, table in tables.items():
-            scenario = table.price(unpriced, model)
+            tokens = table.in_currency(model, unpriced.currency, world=1)  # with the cache, whatever the version
+            scenario = unpriced.model_copy(update={"tokens": tokens})
             env = make(env_id, disable_env_checker=True, **{**settings, "scenario": scenario})
             agent = make_agent(agent_name, env_id, model="simulated", experience=past)
             if not agent.model:
                 raise ConfigError("--agents", f"{agent_name} asks no language model, so no model's tokens are billed")
             played = []
-            for episode in play_recorded(env, agent, env_id, episodes, seed):
+            for episode in play_billed(env, agent, env_id, episodes, seed):
                 played.append(episode)
                 progress((len(rows) // 2) * episodes + len(played), total)
             world = base_env(env)

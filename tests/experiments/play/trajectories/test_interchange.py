@@ -75,7 +75,7 @@ def test_sharegpt_turns_alternate_and_end_with_the_answer(chats: Path, tmp_path:
     for row in lines(export(chats, "sharegpt", tmp_path / "share.jsonl")):
         kinds = [turn["from"] for turn in row["conversations"]]
         assert kinds[0] == "human" and kinds[-1] == "gpt" and set(kinds) <= {"human", "gpt", "function_call", "observation"}
-        assert all((kind in ("human", "observation")) == (place % 2 == 0) for place, kind in enumerate(kinds))
+        assert all((kind in ("human", "observation")) == (index % 2 == 0) for index, kind in enumerate(kinds))
         offered = {tool["name"] for tool in json.loads(row["tools"])}
         called = [json.loads(turn["value"]) for turn in row["conversations"] if turn["from"] == "function_call"]
         assert called and all(
@@ -91,3 +91,12 @@ def test_numbers_are_refused(tmp_path: Path) -> None:
         and "needs episodes of costgym/MarketplaceChat-v0" in done.stderr
         and not (tmp_path / "out").exists()
     )
+
+
+def test_exports_of_version_1_tell_the_tokens_by_class(tmp_path: Path) -> None:
+    env = costgym.make("costgym/MarketplaceChat-v1")
+    played = collect(env, make_agent("react"), 3, tmp_path / "react", seed=3)
+    rows = lines(export(played, "jsonl", tmp_path / "chat.jsonl", only="all"))
+    metrics = [row["final_metrics"] for row in lines(export(played, "atif", tmp_path / "atif.jsonl", only="all"))]
+    assert [row["tokens"]["cached_tokens"] for row in rows] == [document["total_cached_tokens"] for document in metrics]
+    assert all(row["tokens"]["input_tokens"] > row["tokens"]["cached_tokens"] > 0 for row in rows)

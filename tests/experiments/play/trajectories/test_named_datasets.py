@@ -28,14 +28,14 @@ FEW = 40  # episodes behind reference scores
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Small datasets of every world, with reference scores of few episodes."""
-    place = tmp_path_factory.mktemp("named")
+    folder = tmp_path_factory.mktemp("named")
     patch = pytest.MonkeyPatch()
     patch.setattr(building, "measure", lambda env, agent, _: measure(env, agent, FEW))
     references.cache_clear()
     for world in WORLDS:
-        build(f"costgym/{world}/mixed-v0", place, episodes=30)
-        build(f"costgym/{world}/mixed-flat-v0", place, episodes=30)
-    yield place
+        build(f"costgym/{world}/mixed-v0", folder, episodes=30)
+        build(f"costgym/{world}/mixed-flat-v0", folder, episodes=30)
+    yield folder
     patch.undo()
     references.cache_clear()
 

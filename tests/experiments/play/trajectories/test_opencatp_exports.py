@@ -85,11 +85,13 @@ def test_a_folder_lists_and_checks_them(recorded: Path, tmp_path: Path) -> None:
     datasets = list_datasets(tmp_path)
     steps = sum(len(played.recorded.actions) for played in replayed(recorded))
     env_id = view_of(recorded)
-    assert [(each.kind, each.env, each.scenario, each.agents, each.episodes, each.steps) for each in datasets] == [
+    assert [
+        (dataset.kind, dataset.env, dataset.scenario, dataset.agents, dataset.episodes, dataset.steps) for dataset in datasets
+    ] == [
         ("minari", env_id, "opencatp", "random", 12, steps),
         ("trajectories", env_id, "opencatp", "random", 12, steps),
     ]
-    assert [check_dataset(each.path) for each in datasets] == [[], []]
+    assert [check_dataset(dataset.path) for dataset in datasets] == [[], []]
     header, first, *rest = name.decode().splitlines()
     document = json.loads(first)
     document["final"]["score"] += 0.125

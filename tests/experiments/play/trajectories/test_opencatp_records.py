@@ -207,12 +207,12 @@ def test_a_folder_of_another_world_is_refused(collected: Path) -> None:
 # -- forgeries -----------------------------------------------------------------------------------------------------------
 
 
-def forge(header: str, document: dict[str, Any], place: Path, fresh: bool) -> tuple[str, ...]:
+def forge(header: str, document: dict[str, Any], folder: Path, fresh: bool) -> tuple[str, ...]:
     """What verification says of a record that was edited; with `fresh`, by one who knows how seals are made."""
     if fresh:
         document["seal"] = seal_of(Trajectory(**{**document, "seal": ""}), json.loads(header)["seal"])
-    place.write_text(f"{header}\n{json.dumps(document)}\n")
-    verdict = verify(place)
+    folder.write_text(f"{header}\n{json.dumps(document)}\n")
+    verdict = verify(folder)
     assert verdict.verified == (not verdict.problems)
     return verdict.problems
 
