@@ -2,7 +2,7 @@
 
 python benchmarks/commands.py overhead [--requests 400]     # milliseconds a request, isolated and not
 python benchmarks/commands.py kills [--episodes 1000] [--concurrency 16] [--rank-kills 6]
-python benchmarks/commands.py frameworks [--episodes 24]    # each example beside react; needs the frameworks that it names
+python benchmarks/commands.py frameworks [--episodes 24] [--python PATH]   # each example beside react
 python benchmarks/commands.py steps -- COMMAND...           # an agent that nobody here wrote: commands typed until it is ranked
 
 `kills` plays an agent that kills itself in some episodes, kills `rank` at random moments, and continues it; then every episode
@@ -169,13 +169,13 @@ def kills(episodes: int, concurrency: int, rank_kills: int) -> dict[str, Any]:
     return report
 
 
-def frameworks(episodes: int) -> dict[str, Any]:
+def frameworks(episodes: int, python: str) -> dict[str, Any]:
     """Each example beside `react`, verified and packed."""
     report: dict[str, Any] = {}
     commands = {
         "curl": ["sh", str(EXAMPLES / "curl.sh")],
         **{
-            name: [sys.executable, str(EXAMPLES / f"{file}.py")]
+            name: [python, str(EXAMPLES / f"{file}.py")]
             for name, file in (
                 ("langgraph", "langgraph_agent"),
                 ("agents-sdk", "openai_agents"),
@@ -223,6 +223,9 @@ def main() -> None:
     parser.add_argument("--episodes", type=int)
     parser.add_argument("--concurrency", type=int, default=16)
     parser.add_argument("--rank-kills", type=int, default=6)
+    parser.add_argument(
+        "--python", default=sys.executable, help="interpreter of the examples, whose frameworks may need another mcp"
+    )
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     if options.what == "overhead":
@@ -230,7 +233,7 @@ def main() -> None:
     elif options.what == "kills":
         report = kills(options.episodes or 1000, options.concurrency, options.rank_kills)
     elif options.what == "frameworks":
-        report = frameworks(options.episodes or 24)
+        report = frameworks(options.episodes or 24, options.python)
     else:
         report = steps(options.words)
     if options.json or options.what == "steps":

@@ -1,11 +1,10 @@
-"""Make ten thousand worlds of three packages, and measure a folder of them: agents on each split, equality, resets, queries.
+"""Make ten thousand worlds of three packages, and measure a folder of them: agents on each split, equality, resets.
 
 python benchmarks/forged_worlds.py worlds --make 10000 --jobs 2 --seconds 420   # again until it says that all are made
 python benchmarks/forged_worlds.py worlds --worlds 300 --tasks 2     # the bounds
 python benchmarks/forged_worlds.py worlds --worlds 300 --tasks 4 --agents 'greedy,sb3:A|sb3:B,bayes-index,oracle-informed'
 python benchmarks/forged_worlds.py worlds --order 100                # chat agents here and in the default world
 python benchmarks/forged_worlds.py worlds --lockstep 200             # interpreted against compiled
-python benchmarks/forged_worlds.py worlds --queries 50 --seed 1
 """
 
 import argparse
@@ -34,7 +33,6 @@ from costgym.agents.zoo.cards import is_zoo
 from costgym.experiments.board.suites import suite
 from costgym.experiments.fit.forge.forge import problem_of_world
 from costgym.experiments.play.experience import past_uses
-from costgym.simulators.draws import stable_integer
 from costgym.simulators.forge.folder import WorldFolder
 from costgym.simulators.scenario import Scenario, load_scenario, parse_scenario
 from tests.helpers import lockstep
@@ -60,8 +58,7 @@ def main() -> None:
     parser.add_argument("--check", type=int, default=0, help="worlds of each split that are checked again, 40 tasks each")
     parser.add_argument("--lockstep", type=int, default=0, help="worlds of all splits together that are played both ways")
     parser.add_argument("--resets", type=int, default=0, help="resets of one environment over the first split")
-    parser.add_argument("--seed", type=int, default=0, help="seed of episodes and of the drawn queries")
-    parser.add_argument("--queries", type=int, default=0, help="queries to print, drawn at random")
+    parser.add_argument("--seed", type=int, default=0, help="seed of episodes")
     parser.add_argument("--make", type=int, default=0, help="worlds to make of the packages that `PACKAGES` names")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--cache", default="forge-packages", help="folder of the packages' archives")
@@ -87,12 +84,6 @@ def main() -> None:
         compare([world for worlds in splits.values() for world in some(worlds, -(-options.lockstep // len(splits)))])
     if options.resets:
         resets(options.folder / next(iter(splits)), options.resets)
-    for number in range(options.queries):
-        name, worlds = list(splits.items())[stable_integer(options.seed, "split", number) % len(splits)]
-        place = stable_integer(options.seed, "world", number) % len(worlds)
-        tasks = worlds[place].build().tasks
-        task = tasks[tasks.numbers("test")[stable_integer(options.seed, "task", number) % 400]]
-        print(f"{number + 1}. {task.query} [{name}/{place}; {', '.join(need.fact for need in task.needs)}]")
 
 
 def make(folder: Path, count: int, jobs: int, cache: str, seconds: float) -> bool:

@@ -24,6 +24,8 @@ LONG, LONG_FUNCTION, FULL = 110, 60, 16  # characters of a line; lines of a func
 PARTS = ("costgym", "tests", "benchmarks", "examples")
 FLOORS = ("cli", "experiments", "agents", "envs", "simulators")
 FEATURES = {
+    "APIs and vision tools in one world": ("one_world",),
+    "version 1 of the world in plain English": ("marketplace/english", "simulators/text"),
     "any command as an agent, and what its server needs (rank, doctor)": (
         "serve/command",
         "play/rank",

@@ -312,7 +312,7 @@ def draw(source: Path, target: Path) -> None:
     left.axhline(0, color=INK, linewidth=0.8)
     left.set_xticks(range(len(PARTS)), PARTS)
     left.set_ylabel("change of Quality of Plan")
-    left.legend(frameon=False, fontsize=8, ncols=3, title="kind of query")
+    left.legend(frameon=False, fontsize=8, ncols=2, title="kind of query", loc="lower left")
     left.set_title("What each idea adds, beside all others", fontsize=10, loc="left")
     places = range(len(together))
     changes = [row["change"] for row in together]
@@ -322,6 +322,7 @@ def draw(source: Path, target: Path) -> None:
     )  # fmt: skip
     right.axvline(0, color=INK, linewidth=0.8)
     right.set_yticks(list(places), [" × ".join(row["parts"]) for row in together], fontsize=8)
+    right.set_xlabel("change of Quality of Plan")
     right.set_title("What two of them do beyond their sum", fontsize=10, loc="left")
     for axes in (left, right):
         axes.spines[["top", "right"]].set_visible(False)

@@ -1,4 +1,4 @@
-"""What a stranger gains by a folder, an entry, own code, a tiny world, requests and files: on 0.2.0, and now.
+"""What an attacker gains by a folder, an entry, own code, a tiny world, requests and files: on 0.2.0, and now.
 
     python benchmarks/hostile/attacks.py [B1 B2 B3 B4 B5 B6 B7 B8] [--base OTHER/bin/python] [--corpus] [--json FILE]
 

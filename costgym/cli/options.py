@@ -82,7 +82,7 @@ class WorldOptions(Settings):
     def arguments(self, env_id: str, model: str = "simulated", prices: Path | None = None) -> dict[str, Any]:
         """The arguments of an environment; raises ConfigError if the environment does not have an option that was given."""
         from costgym.agents.models.named import priced_for
-        from costgym.envs.registration import parameters_of
+        from costgym.envs.registration import class_of, parameters_of
         from costgym.simulators.scenario import load_scenario
 
         known = parameters_of(env_id)
@@ -90,7 +90,9 @@ class WorldOptions(Settings):
         chosen = {name: getattr(self, name) for name in WORLD_CHOICES}
         made |= {name: value for name, value in chosen.items() if value is not None}
         if named := "scenario" in known and (self.scenario or known["scenario"]):
-            scenario = load_scenario(named, self.data)
+            scenario, worlds = load_scenario(named, self.data), class_of(env_id).worlds
+            if 0 not in worlds:  # before it is priced: prices have more classes in later versions
+                scenario = scenario.in_world(*worlds)
             made = {**made, "scenario": priced_for(scenario, model, prices)}
         else:
             texts = {"scenario": self.scenario, "prices": prices}

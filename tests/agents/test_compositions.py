@@ -126,7 +126,7 @@ def test_a_name_of_two_agents_is_resolved_by_the_environment():
     assert isinstance(make_agent("greedy"), GreedyAgent)
     assert isinstance(make_agent("greedy", PLANS), PlanAgent) and isinstance(make_agent("greedy", PLAN_CALLS), PlanCaller)
     assert make_agent("few-shot").env_id == PLANS
-    assert {entry.name for entry in agents() if entry.privileged} == {"oracle", "oracle-informed", "informed-paced"}
+    assert {entry.name for entry in agents() if entry.privileged} == {"oracle", "oracle-informed", "informed", "informed-paced"}
     with pytest.raises(UnknownName, match="agent of costgym/OpenCATP-v0"):
         make_agent("react", PLANS)
     with pytest.raises(UnknownName, match="agent of costgym/Marketplace-v0"):

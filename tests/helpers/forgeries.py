@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -14,27 +14,13 @@ from costgym.experiments.leaderboard import add, run
 from costgym.simulators.errors import CostGymError
 from tests.helpers.records import places, with_another_value
 
-AGENTS = ("react+btp", "greedy", "oracle")
 
-
-def honest_run(
-    folder: Path,
-    agents: Sequence[str] = AGENTS,
-    theirs: Sequence[str] = ("cheapest", "react"),
-    **settings: Any,
-) -> Path:
-    """A small run of the default suite that keeps a submission; of two tracks unless agents are named.
-
-    Args:
-        folder: the run is `board` in it.
-        agents, theirs: who plays on the board, and who is handed in.
-        settings: further arguments of `make_run_config`.
-    """
-    chosen = {"budgets": "price=10,20", "episodes": 2, "seed": 3, **settings}
-    board = run(make_run_config("quick", agents=agents, **chosen), folder / "board").folder
-    their_run = run(make_run_config("quick", agents=theirs, **chosen), folder / "theirs").folder
-    handed_in = pack(their_run, folder / "packed", "Team A", "a@b.org")
-    add(board, handed_in)
+def honest_run(folder: Path) -> Path:
+    """A small run of two tracks of the default suite, in `folder/board`, that keeps a submission."""
+    about: dict[str, Any] = {"budgets": "price=10,20", "episodes": 2, "seed": 3}
+    board = run(make_run_config("quick", agents=["react+btp", "greedy", "oracle"], **about), folder / "board").folder
+    their_run = run(make_run_config("quick", agents=["cheapest", "react"], **about), folder / "theirs").folder
+    add(board, pack(their_run, folder / "packed", "Team A", "a@b.org"))
     return board
 
 
@@ -258,12 +244,8 @@ def edits_of(board: Path, chance: random.Random) -> Iterator[tuple[str, bytes, b
         turn += 1
 
 
-def edited(board: Path, edits: int, seed: int, say: Callable[[str], object] = lambda text: None) -> tuple[int, list[str]]:
-    """Try random edits, one at a time, of every file in turn.
-
-    Returns:
-        How many were tried, and those that verification let pass or did not survive, in words.
-    """
+def edited(board: Path, edits: int, seed: int) -> list[str]:
+    """Try random edits, one at a time, of every file in turn; those that verification let pass or did not survive, in words."""
     wrong = []
     for number, (name, before, after) in enumerate(islice(edits_of(board, random.Random(seed)), edits)):
         path = board / name
@@ -277,8 +259,7 @@ def edited(board: Path, edits: int, seed: int, say: Callable[[str], object] = la
             path.write_bytes(before)
         if outcome:
             wrong.append(f"{name}, edit {number}: {outcome}; {difference(before, after)}")
-            say(wrong[-1])
-    return edits, wrong
+    return wrong
 
 
 def difference(before: bytes, after: bytes) -> str:

@@ -9,8 +9,10 @@ import pytest
 
 import costgym
 from costgym.envs.marketplace import MarketplaceEnv
+from costgym.experiments.play.execution.engine import Local
 from costgym.simulators import user_code
 from costgym.simulators.errors import ConfigError, DataError
+from costgym.simulators.ledger import Budget
 from costgym.simulators.scenario import load_scenario, parse_scenario
 from costgym.simulators.status import Status
 from tests.helpers.worlds import small_world, state, story, tool
@@ -120,6 +122,17 @@ def test_the_file_is_part_of_the_world_and_code_is_never_taken_from_a_record(des
     (tmp_path / "outage.py").write_text("def :\n")
     with pytest.raises(DataError, match="expected a Python file"):
         load_scenario(tmp_path / "desk.yaml")
+
+
+def prices(document: dict[str, Any], calls: int) -> list[float]:
+    """What so many calls cost in the world of a document, as a worker plays it."""
+    episode = parse_scenario(document).build().episode(0, 0, Budget())
+    return [episode.call(0).price for _ in range(calls)]
+
+
+def test_worker_processes_play_the_file_that_the_user_has_named(desk: Any) -> None:
+    document = desk("demand").model_dump(mode="json")
+    assert list(Local(jobs=2).stream(prices, document, [2, 2])) == 2 * prices(document, 2)
 
 
 def load_scenario_without(folder: Path) -> Any:

@@ -31,6 +31,7 @@ from costgym.agents.models.base import (
     Message,
     PromptWriter,
     Reply,
+    reports_cache,
     to_json,
 )
 from costgym.agents.prompts import CUT, INSTRUCTIONS, NEWS, NUDGE, SUMMARY
@@ -153,9 +154,10 @@ class LlmSession:
         self._compact_above = min(limits, default=None)
         self._compacted: list[tuple[tuple[Message, ...], Message]] = []  # conversations, and the summaries in their places
         prices = seat.token_pricing
-        served = model.name.startswith("openai:")  # by a server, which counts what it reads from its cache
         self._window = None if prices is None else prices.window
-        self._prompts = None if prices is None or prices.cache is None or served else PromptWriter(prices.cache.order)
+        self._prompts = (
+            None if prices is None or prices.cache is None or reports_cache(model) else PromptWriter(prices.cache.order)
+        )
         self._told: list[str] = []  # in the system message, beside the instructions
         self._system = _PLAIN
         self.request = Message(USER, query)

@@ -203,6 +203,15 @@ def _digest_of(value: Any) -> str:
     return hashlib.blake2b(_text(value).encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
 
 
+def reports_cache(model: Any) -> bool:
+    """Whether a model, or the one that it wraps, is behind a server that reports what of a prompt its cache has served."""
+    while model is not None:
+        if getattr(model, "reports_cache", False):
+            return True
+        model = getattr(model, "model", None)
+    return False
+
+
 class PromptWriter:
     """Writes the prompts of an episode as parts, each prompt against the one before; `order` is that of `CacheRules`."""
 

@@ -125,6 +125,8 @@ class OpenAIModel:
     wrong, or a key is missing or would travel unencrypted.
     """
 
+    reports_cache = True
+
     def __init__(self, model: str, url: str | None = None, key_variable: str = KEY_VARIABLE, **settings: Any) -> None:
         self._sdk = require("openai", "llm")
         self.name = model

@@ -1,7 +1,7 @@
 """The marketplace of version 1: the same tools and tasks as in version 0, shown and asked in plain English.
 
 Everything that numbers show follows from version 0, whose tools' names are the keys from which prices, latencies, reliabilities
-and luck are drawn. Only what is read is written anew: names, documentation, queries, arguments and facts.
+and luck are drawn. Only what is read is written again: names, documentation, queries, arguments and facts.
 """
 
 import re
@@ -117,7 +117,7 @@ def _shown(seed: int, tool: Tool, name: str, provider: str, title: str, capabili
 
 
 class EnglishTaskWriter(TaskWriter):
-    """Writes the tasks of version 0 anew: what depends on what, who is on offer and what may change stay as they are."""
+    """Writes the tasks of version 0 in other words: what depends on what, who is on offer and what may change stay the same."""
 
     def __init__(self, plain: TaskWriter, offers: Offers, answers: GeneratedAnswers, known: MarketVocabulary) -> None:
         super().__init__(plain.seed, offers, answers, known, plain.splits, plain.candidates, plain.rules)

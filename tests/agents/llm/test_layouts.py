@@ -9,7 +9,10 @@ import pytest
 import costgym
 from costgym.agents.btp.experience import Experience
 from costgym.agents.llm.layouts import CALL, EcoActAppend
-from costgym.agents.models.base import FunctionCall
+from costgym.agents.llm.session import LlmAgent
+from costgym.agents.llm.strategies import ReAct
+from costgym.agents.models.base import FunctionCall, Message, Reply
+from costgym.agents.models.cached import Measured
 from costgym.agents.registry import make_agent, read_agent_name
 from costgym.envs.base import base_env
 from costgym.experiments.play.episodes import play
@@ -17,7 +20,7 @@ from costgym.experiments.play.execution.engine import Local
 from costgym.experiments.play.experience import ExperienceSettings, past_uses
 from costgym.experiments.play.trajectories.record import record
 from costgym.simulators.errors import UnknownName
-from costgym.simulators.usage import Prompt
+from costgym.simulators.usage import Prompt, Usage
 
 CHAT = "costgym/MarketplaceChat-v1"
 
@@ -84,3 +87,21 @@ def test_only_one_form_of_an_access_is_taken() -> None:
     for name in ("react+prompt+prompt-end", "react+btp+btp-stable", "react+ecoact+ecoact-append"):
         with pytest.raises(UnknownName):
             read_agent_name(name)
+
+
+class Served:
+    """A model behind a server, which says of each prompt what its cache has served."""
+
+    name, reports_cache = "served", True
+
+    def reset(self, seed: int) -> None:
+        pass
+
+    def complete(self, messages: Any, functions: Any, purpose: str = "") -> Reply:
+        return Reply(Message("assistant", "", (FunctionCall("finish", {"answer": "x"}),)), Usage(5000, 10, cached_tokens=4000))
+
+
+def test_what_a_server_reports_of_its_cache_stands(env: Any) -> None:
+    agent = LlmAgent(Measured(Served()), ReAct(), env_id=CHAT)
+    (usage,) = play(env, agent, base_env(env).numbers[0], 3).ledger.usages
+    assert (usage.input_tokens, usage.cached_tokens, usage.cache_write_tokens) == (5000, 4000, 0)

@@ -37,8 +37,7 @@ def test_a_forgery_is_named(board: Path, tmp_path: Path, name: str) -> None:
 def test_no_random_edit_of_any_file_passes(board: Path, tmp_path: Path) -> None:
     mine = tmp_path / "board"
     shutil.copytree(board, mine)
-    tried, passed = edited(mine, 20, seed=1)
-    assert (tried, passed) == (20, [])
+    assert edited(mine, 20, seed=1) == []
     assert judge(mine) == ""
 
 

@@ -10,8 +10,9 @@ import pytest
 from rich.console import Console
 
 from costgym.agents.base import TEXT
-from costgym.agents.models.base import ASSISTANT, Message, Reply
+from costgym.agents.models.base import ASSISTANT, Message, PromptWriter, Reply
 from costgym.agents.toolplanner.simulated import SimulatedToolPlanner
+from costgym.envs.actions import encode_action
 from costgym.experiments.board.epochs.playing import own_code
 from costgym.experiments.board.reruns.process_agent import Limits, Meter, ProcessAgent
 from costgym.experiments.board.reruns.requests import read_request
@@ -22,8 +23,9 @@ from costgym.experiments.board.verify import verify
 from costgym.experiments.leaderboard import add, run
 from costgym.experiments.pages.table import print_table
 from costgym.experiments.play.episodes import play_many
-from costgym.simulators.calls import Usage
+from costgym.simulators.calls import Prompt, Usage
 from costgym.simulators.errors import InfrastructureError
+from costgym.simulators.prompt_cache import USUAL
 from tests.helpers.epochs import board as arena
 from tests.helpers.epochs import entry, epoch, rows
 
@@ -124,6 +126,26 @@ def test_tokens_of_a_text_that_calls_nothing_are_owed_by_the_next_action() -> No
     meter.add(reply(100, 10))
     assert [meter.charge(text) for text in ("nonsense", "[" * 100_000, "[]", 3)] == ["nonsense", "[" * 100_000, "[]", 3]
     assert json.loads(meter.charge(" finish ")) == {"name": "finish", "usage": Usage(100, 10).document()}
+
+
+def test_parts_of_a_prompt_are_those_that_the_judge_saw_and_honest_ones_stay_as_they_are() -> None:
+    meter, writer, messages = Meter(USUAL), PromptWriter("functions"), [Message("system", "Do."), Message("user", "Why?")]
+
+    def asked() -> tuple[str, str]:
+        """The action that an honest agent pays a request with, and what the judge makes of that of one that claims a cache."""
+        meter.add(reply(100, 10), messages)
+        honest = encode_action("tool", usage=Usage(100, 10, prompt=writer.write(messages, ())))
+        lying = encode_action("tool", usage=Usage(100, 10, prompt=Prompt(9, (("known", 100),))))
+        return honest, str(meter.charge(honest if len(messages) == 2 else lying))
+
+    honest, charged = asked()
+    assert charged == honest
+    messages.append(Message("user", "Again."))
+    honest, charged = asked()
+    assert json.loads(charged) == json.loads(honest)
+    meter.add(reply(100, 10), messages)
+    meter.add(reply(100, 10), messages)
+    assert "prompt" not in json.loads(meter.charge(encode_action("tool")))["usage"]  # two requests: billed as new
 
 
 def test_rows_whose_tokens_only_the_agent_counted_are_ranked_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from typing import IO, Any
 
 from costgym.agents.base import Agent
 from costgym.agents.custom import is_custom
-from costgym.agents.models.base import REQUESTS, Function, LanguageModel, Message, PromptWriter, Reply
+from costgym.agents.models.base import REQUESTS, Function, LanguageModel, Message, PromptWriter, Reply, reports_cache
 from costgym.agents.models.simulated import SIMULATED, is_simulated
 from costgym.agents.registry import make_agent, make_model
 from costgym.agents.world_side import LanguageModelHandle, ModelHandle, model_of
@@ -222,7 +222,8 @@ class ProcessAgent(Agent):
         if self._lost:
             self._end()
             self._start()
-        prices = getattr(seat, "token_pricing", None)
+        served = any(reports_cache(model_of(handle)) for handle in self.handles)
+        prices = None if served else getattr(seat, "token_pricing", None)
         self._questions, self._meter, self._counts, self._played = 0, Meter(prices), {}, True
         self._say(("reset", seat, observation, info, seed))
 

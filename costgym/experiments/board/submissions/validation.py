@@ -110,26 +110,15 @@ def is_privileged(row: RowConfig) -> bool:
 
 
 def validate(
-    folder: str | Path,
-    data: str | None = None,
-    progress: Progress | None = None,
-    engine: Engine | None = None,
-    board: RunConfig | None = None,
-    informed: Informed | None = None,
-    alarmed: bool = True,
+    folder: str | Path, data: str | None = None, engine: Engine | None = None, alarmed: bool = True
 ) -> SubmissionVerdict:
-    """Check a submission: its schema, its files, every episode by replay, and the rows it claims.
-
-    Args:
-        board: the run that it shall be added to; its worlds are what episodes are replayed in, not those of the submission.
-        informed: what the informed policy did on that board, so that it need not play there again.
-        alarmed: also say which alarms its rows ring, for which the informed policy plays too.
+    """Check a submission: its schema, its files, every episode by replay, the rows it claims, and which alarms they ring.
 
     Raises:
         InfrastructureError: workers were lost again and again; nothing is said about the submission.
     """
     with private_copy(Path(folder)) as copy:
-        return _of_folder(validate_copy(copy, data, progress, engine, board, informed, alarmed), Path(folder))
+        return _of_folder(validate_copy(copy, data, engine=engine, alarmed=alarmed), Path(folder))
 
 
 def validate_copy(
@@ -141,7 +130,13 @@ def validate_copy(
     informed: Informed | None = None,
     alarmed: bool = True,
 ) -> SubmissionVerdict:
-    """`validate` of a folder that nobody else writes in and that holds plain files alone."""
+    """`validate` of a folder that nobody else writes in and that holds plain files alone.
+
+    Args:
+        board: the run that it shall be added to; its worlds are what episodes are replayed in, not those of the submission.
+        informed: what the informed policy did on that board, so that it need not play there again.
+        alarmed: also say which alarms its rows ring, for which the informed policy plays too.
+    """
     manifest, problems = read_manifest(folder)
     if manifest is None:
         return SubmissionVerdict(folder, None, 0, tuple(problems), ())

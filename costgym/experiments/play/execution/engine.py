@@ -18,6 +18,7 @@ from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait
 from typing import Any, ClassVar, Protocol, TypeVar
 
+from costgym.simulators import user_code
 from costgym.simulators.errors import ConfigError, InfrastructureError, check_known, check_positive
 
 Shared = TypeVar("Shared")
@@ -103,13 +104,16 @@ def _done(future: Future[Any]) -> bool:
 
 def _pool(jobs: int, work: Work[Any, Any, Any], shared: Any) -> ProcessPoolExecutor:
     # spawned, not forked: a fork of a process with threads (progress bars, BLAS) may hang
-    return ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_begin, initargs=(work, shared))
+    return ProcessPoolExecutor(
+        jobs, mp_context=get_context("spawn"), initializer=_begin, initargs=(work, shared, dict(user_code.known))
+    )
 
 
 _work: list[tuple[Work[Any, Any, Any], Any]] = []  # in a worker process: what it does, and what its tasks share
 
 
-def _begin(work: Work[Any, Any, Any], shared: Any) -> None:
+def _begin(work: Work[Any, Any, Any], shared: Any, code: dict[str, bytes]) -> None:
+    user_code.known.update(code)  # of scenarios, which the user has named in the process that asks
     _work[:] = [(work, shared)]
     parent = parent_process()
     assert parent is not None

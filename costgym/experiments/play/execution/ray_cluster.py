@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, ClassVar
 
-from costgym.simulators import __version__
+from costgym.simulators import __version__, user_code
 from costgym.simulators.errors import ConfigError, InfrastructureError, require
 
 LOSSES = 5  # number of times that a task is repeated after its worker or node was lost
@@ -48,7 +48,7 @@ class Ray:
         try:
             remote = ray.remote(num_cpus=1, max_retries=LOSSES, retry_exceptions=False)(_do_apart)
             # the driver's own node holds what is shared, so it outlives every other
-            pinned = ray.put((__version__, ray.cloudpickle.dumps((work, shared))))
+            pinned = ray.put((__version__, ray.cloudpickle.dumps((work, shared, dict(user_code.known)))))
             while True:
                 most = self._jobs or TASKS_PER_PROCESSOR * max(1, self._count())
                 for task in itertools.islice(supply, max(0, most - len(under_way))):
@@ -125,7 +125,9 @@ _kept: list[tuple[bytes, Mapping[str, str], tuple[Any, Any]]] = []  # in a worke
 
 def _unpacked(ray: Any, packed: bytes, environment: Mapping[str, str]) -> tuple[Any, Any]:
     if not _kept or _kept[0][:2] != (packed, environment):
-        _kept[:] = [(packed, environment, ray.cloudpickle.loads(packed))]
+        work, shared, code = ray.cloudpickle.loads(packed)
+        user_code.known.update(code)
+        _kept[:] = [(packed, environment, (work, shared))]
     return _kept[0][2]
 
 

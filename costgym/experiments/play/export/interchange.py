@@ -78,11 +78,13 @@ def _briefed(played: ReplayedEpisode) -> tuple[Messages, Messages, Messages, dic
     world: Any = env
     prices, budget = world.quotes(), played.episode.budget.as_dict()
     content = f"{prompt[0]['content']}\n{COSTS}{json.dumps(prices)}\n{REMAINING}{json.dumps(budget) if budget else 'no limit'}"
-    final = recorded.final
+    final, tokens = recorded.final, played.episode.ledger.tokens_by_class()
+    if not (tokens["cached_tokens"] or tokens["cache_write_tokens"] or tokens["reasoning_tokens"]):
+        tokens = {}  # all of them are plain input and output
     about = {
         "task": recorded.task, "seed": recorded.seed, "agent": recorded.agent, "model": recorded.model, "passed": played.passed,
         "price": final["price"], "seconds": final["seconds"], "currency": world.scenario.currency, "budget": budget,
-        "prices": prices, "scenario": world.scenario.name,
+        "prices": prices, "scenario": world.scenario.name, **({"tokens": tokens} if tokens else {}),
     }  # fmt: skip
     return [{"role": SYSTEM, "content": content}, *prompt[1:]], answers, tools, about
 
@@ -114,15 +116,16 @@ def _atif(played: ReplayedEpisode) -> dict[str, Any]:
         steps.append(step)
     name = f"{about['scenario']}/{about['task']}/{about['seed']}/{about['agent']}"
     model = {"model_name": about["model"]} if about["model"] else {}
-    thought = [entry[1] for entry in played.episode.log if entry[0] == "think"]
+    tokens = played.episode.ledger.tokens_by_class()
     return {
         "schema_version": ATIF,
         "session_id": name,
         "agent": {"name": about["agent"], "version": played.header.version, **model, "tool_definitions": tools},
         "steps": steps,
         "final_metrics": {
-            "total_prompt_tokens": sum(usage.input_tokens for usage in thought),
-            "total_completion_tokens": sum(usage.output_tokens for usage in thought),
+            "total_prompt_tokens": tokens["input_tokens"],
+            "total_completion_tokens": tokens["output_tokens"],
+            **({"total_cached_tokens": tokens["cached_tokens"]} if tokens["cached_tokens"] else {}),
             "total_steps": len(steps),
         },
         "extra": about,

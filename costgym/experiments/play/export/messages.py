@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from costgym.agents.base import TEXT
+from costgym.agents.base import TEXT, view_of
 from costgym.agents.models.base import ASSISTANT, FINISH, SYSTEM, TOOL, USER, Function
 from costgym.agents.prompts import INSTRUCTIONS
 from costgym.envs.actions import Action, read_action
@@ -151,7 +151,7 @@ def _dpo(path: str, pairs: str, data: str | None) -> Iterator[dict[str, Any]]:
 
 def need_text(env_id: str, format: str) -> None:
     """Raise ConfigError unless the environment is the text view."""
-    if env_id != TEXT:
+    if view_of(env_id) != TEXT:
         instead = "minari, parquet and hf take any; or collect with an agent of that view, such as react"
         raise ConfigError("--format", f"{format} needs episodes of {TEXT}, these are of {env_id}; {instead}")
 

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from costgym.agents.base import TEXT
+from costgym.agents.base import TEXT, view_of
 from costgym.agents.models.base import SYSTEM, USER, Message, Reply
 from costgym.agents.models.named import read_model_name
 from costgym.agents.models.prices import load_prices, shipped_prices
@@ -256,7 +256,7 @@ def recordings_in(path: str | Path, episodes: int | None = None, data: str | Non
         lines = iter_lines(file)
         header = next(lines, "")
         parsed = parse_header(header, file)
-        if parsed.env != TEXT:
+        if view_of(parsed.env) != TEXT:
             continue
         has_chat, name = True, file.name if file == Path(path) else file.relative_to(path).as_posix()
         if problems := check_header(parsed, data):

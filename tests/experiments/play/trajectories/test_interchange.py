@@ -91,3 +91,12 @@ def test_numbers_are_refused(tmp_path: Path) -> None:
         and "needs episodes of costgym/MarketplaceChat-v0" in done.stderr
         and not (tmp_path / "out").exists()
     )
+
+
+def test_exports_of_version_1_tell_the_tokens_by_class(tmp_path: Path) -> None:
+    env = costgym.make("costgym/MarketplaceChat-v1")
+    played = collect(env, make_agent("react"), 3, tmp_path / "react", seed=3)
+    rows = lines(export(played, "jsonl", tmp_path / "chat.jsonl", only="all"))
+    metrics = [row["final_metrics"] for row in lines(export(played, "atif", tmp_path / "atif.jsonl", only="all"))]
+    assert [row["tokens"]["cached_tokens"] for row in rows] == [document["total_cached_tokens"] for document in metrics]
+    assert all(row["tokens"]["input_tokens"] > row["tokens"]["cached_tokens"] > 0 for row in rows)
