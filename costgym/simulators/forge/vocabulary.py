@@ -52,7 +52,10 @@ class Vocabulary:
         return [word for part in parts for word in part.split("_")]
 
     def written(self, words: list[str]) -> str:
-        """Words as the document's sentences write them, abbreviations in capitals."""
+        """Words as the document's sentences write them, abbreviations in capitals; an ISO currency code is a currency."""
+        words = (
+            [*words[: -3 if words[:-2][-1:] == ["iso"] else -2], "currency"] if words[-2:] == ["currency", "code"] else words
+        )
         return " ".join(word.upper() if word in CAPITALS or self._is_abbreviation(word) else word for word in words)
 
     def readable(self, words: list[str]) -> bool:
