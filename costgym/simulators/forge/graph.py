@@ -69,8 +69,8 @@ _ENDS_READING = frozenset(("get", "list", "search", "query", "lookup", "find", "
 _BOTH = lexicon("verbs that are nouns")
 """Verbs that are nouns, too."""
 _NUMBERED, _AUTHORED, _STATEFUL = lexicon("numbered"), lexicon("authored"), lexicon("stateful")
-_BRANCHES, _SLUGGED = mapped("branches"), lexicon("named by slug")
-_ONE_OF = re.compile(r"\bone of\b([^.]{0,200})")
+_BRANCHES, _SLUGGED, _HASHED = mapped("branches"), lexicon("named by slug"), lexicon("known by a hash")
+_ONE_OF = re.compile(r"\bone of\b([^.]{0,200})", re.IGNORECASE)
 _PLAIN_NAME = re.compile(r"[a-z]{3,}(-[a-z]+)*")  # an id that is a name, such as "davinci"
 _PLACEHOLDERS = {"string", "example", "name", "null", "none", "value"}
 _UNSAID = {"redirect", "callback", "webhook"}  # in names of arguments that nobody would say
@@ -553,8 +553,8 @@ def _argument(
         return ArgumentDraft(parameter, "_".join(entity), None, graph.words.written(entity))
     if schema.get("default") is not None and spec is None:
         spec = {"form": "enum", "of": [schema["default"]]}
-    if spec == {"form": "title"} and words == ["name"] and own[-1] in _SLUGGED:
-        spec = {"form": "slug"}
+    if spec == {"form": "title"} and words == ["name"] and own[-1] in _SLUGGED | _PEOPLE:
+        spec = {"form": "slug" if own[-1] in _SLUGGED else "person"}
     if spec is None and schema.get("type") == "string" and words[-1] in _FREE:
         spec = {"form": "phrase"}
     if spec is None and words[-1] in _CLASSES and "example" not in schema:
@@ -631,6 +631,8 @@ def _identity(words: list[str], schema: Mapping[str, Any], spec: Spec | None, no
         return spec
     if names:
         return {"form": "enum", "of": names} if len(names) > 2 else {"form": "slug"}
+    if noun in _HASHED:
+        return {"form": "hex"}
     if noun in _NUMBERED or words[-1] == "number":
         number: Spec = {"form": "integer", "low": 1_000.0, "high": 9_999.0 if noun in _NUMBERED else 999_999.0}
         return number if _accepted(number, schema) else {"form": "code"}
@@ -659,6 +661,7 @@ def _ask(draft: CapabilityDraft, wanted: set[str], graph: Graph) -> None:
     asked = [set(a.words.lower().split(" ")) for a in draft.arguments if not a.entity]
     key = graph.entities[draft.entity].key if draft.entity in graph.entities else "id"
     asked += [{key}] if named else []
+    asked += [{"name"}] if any(a.words == draft.noun for a in draft.arguments) else []  # the tag "v2" is called so
     for each in here:
         words = field_words(each.path[len(prefix) :], own, graph.words)
         plain = graph.words.split(each.name)
@@ -680,6 +683,8 @@ def _ask(draft: CapabilityDraft, wanted: set[str], graph: Graph) -> None:
             said = graph.words.written(told[:-1])
         elif told == ["phone"]:
             said = "phone number"
+        elif told == ["symbol"] and spec == {"form": "ticker"} and "stock" not in own:
+            said = "stock symbol"
         if said != draft.noun:
             facts.append(FactDraft(each, said, spec))
     if [f.path for f in here] == [RESULT] and not draft.writes:
@@ -688,7 +693,7 @@ def _ask(draft: CapabilityDraft, wanted: set[str], graph: Graph) -> None:
     if not draft.arguments and draft.role == "record":  # the name of something else, as of the account of my balance
         for fact in facts:
             fact.shown |= fact.words.split(" ")[-1] in ("name", "title", "type") and " " in fact.words
-    facts = _distinct([fact for fact in facts if re.fullmatch("[A-Za-z0-9][A-Za-z0-9 ]*", fact.words)])
+    facts = _distinct([fact for fact in facts if re.fullmatch("[A-Za-z0-9][A-Za-z0-9 -]*", fact.words)])
     if draft.writes:
         for fact in facts:
             fact.shown = True

@@ -32,7 +32,9 @@ def phrase(words: list[str], spec: Spec) -> list[str] | None:
     if words[-2:] == ["date", "time"]:
         words = [*words[:-2], "time"]
     if len(words) > 1 and words[-1] in ("maximum", "minimum", "average", "total", "current"):
-        words = [words[-1], *words[:-1]]
+        words = [words[-1], *words[:-2], singular(words[-2])]
+    if words[:1] == ["primary"] and words[-1] in ("color", "colour"):
+        return None  # a figure of a design
     if words == ["close", "price"]:
         words = ["closing", "price"]
     if len(words) == 2 and words[0] in _GROUPS and words[1] == "name":

@@ -112,6 +112,8 @@ def beside(parts: Sequence[Part], joint: str = "of") -> str:
             continue
         if last in ("city", "country", "place", "location", "region"):
             places.append(f" in {part.value}")
+        elif part.noun in ("currency", "country code"):
+            places.append(f" in {part.value.upper()}")
         elif part.noun in ("date", "day"):
             times.append(f" on {part.value}")
         elif last in ("topic", "query", "keyword", "search", "term"):

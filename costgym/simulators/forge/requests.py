@@ -35,6 +35,7 @@ AMOUNTS = (10, 300)  # lowest and highest worth of an effect that states no amou
 _SAID = mapped("verbs that people say")
 _PEOPLE = lexicon("people")
 _POSTED = {"tweet", "message", "comment", "reply", "review"}
+_FREE_TEXT = ("phrase", "title", "file")
 _BELONGS = " belongs to"
 _TRAILING = re.compile(rf"{_BELONGS}(?! for me\?)[^.?]")  # nobody finds the end of such a clause
 
@@ -199,6 +200,8 @@ class RequestWriter(ForgedTaskWriter):
                 (p for p in parts if not p.entity and p.noun in (capability.noun, "name", f"{capability.noun} name")), None
             )
             about = f" {queries.called('name', named.value, '')}" if named else ""
+            if any(p.entity and p.value.startswith("that ") for p in parts):  # it is where it is
+                parts = [part for part in parts if part.entity or part.noun not in ("owner", "repository")]
             joint = "to" if capability.verb == "add" else "for"
             about += queries.beside([part for part in parts if part is not named], joint)
         else:
@@ -247,7 +250,7 @@ class RequestWriter(ForgedTaskWriter):
             phrase = about
         elif _PEOPLE & set(noun.split(" ")):
             phrase = f"the {noun} of {about}"
-        elif _BELONGS in about:
+        elif _BELONGS in about or noun in about:
             raise Unfit("names too many things in one sentence")
         else:
             phrase = f"the {noun} that {about}{_BELONGS}"
@@ -270,6 +273,8 @@ class RequestWriter(ForgedTaskWriter):
 
     def _said(self, draft: Draft, argument: ForgedArgument) -> Any:
         key = argument.words, argument.value
+        if argument.value is not None and argument.value.form in _FREE_TEXT:
+            draft.values.pop(key, None)  # two texts are not the same
         if key not in draft.values:
             value = self._value(draft.luck, draft.name, argument, draft.values)
             person = next((str(v) for (_, form), v in draft.values.items() if form is not None and form.form == "person"), "")
@@ -354,7 +359,7 @@ class RequestWriter(ForgedTaskWriter):
 def _shorter(sentences: Sequence[str]) -> list[str]:
     """Sentences that name a repository once."""
     said: set[str] = set()
-    another = any("the repository called" in sentence for sentence in sentences)  # "that repository" would be two
+    another = any("repository called" in sentence for sentence in sentences)  # "that repository" would be two
 
     def short(match: re.Match[str]) -> str:
         again = match[1] in said and not another

@@ -73,6 +73,8 @@ def _text(words: list[str], schema: Mapping[str, Any], entity: str) -> Spec | No
         form = {"country": "country code"}.get(before, NAMED[before])
     if last == "address" and before in ("email", "mail", "ip", "web", "url", "endpoint", "host", "server"):
         form = NAMED.get(before, "url")
+    if example == "MM/YYYY":
+        return {"form": "expiry"}
     if last == "number" and before == "card":
         form = "card"
     if last == "name" and before:
@@ -167,6 +169,8 @@ def draw(spec: Mapping[str, Any], seed: int, *names: object) -> str | int | floa
             return f"{pick('first')}-{pick('last')}{luck % 90 + 10}".lower()
         case "file":
             return f"{pick('adjectives')}-{pick('nouns')}.{('md', 'txt', 'json')[luck % 3]}".lower().replace(" ", "-")
+        case "expiry":
+            return f"{luck % 12 + 1:02d}/{luck // 12 % 5 + 2028}"
         case "card":
             return f"4{luck % 10**15:015d}"
         case "login":

@@ -22,7 +22,7 @@ _BASE = frozenset().union(
 )
 # ends of words that are words themselves: a relationship is no ship
 _TAILS = frozenset(("ship", "action", "board", "able", "less", "ness", "port"))
-_FULL = mapped("in full")
+_FULL, _HYPHENATED = mapped("in full"), mapped("hyphenated")
 _BASE |= {word for whole in _FULL.values() for word in whole.split("_")}
 
 
@@ -56,7 +56,10 @@ class Vocabulary:
         words = (
             [*words[: -3 if words[:-2][-1:] == ["iso"] else -2], "currency"] if words[-2:] == ["currency", "code"] else words
         )
-        return " ".join(word.upper() if word in CAPITALS or self._is_abbreviation(word) else word for word in words)
+        text = " ".join(word.upper() if word in CAPITALS or self._is_abbreviation(word) else word for word in words)
+        return next(
+            (text.replace(two.replace("_", " "), one) for two, one in _HYPHENATED.items() if two in "_".join(words)), text
+        )
 
     def readable(self, words: list[str]) -> bool:
         """Return whether a person would read these as words: no unknown abbreviation, and none that is several in one."""
