@@ -288,6 +288,7 @@ _USUAL = (  # what a record holds where no document and no log describes the res
 )
 
 
+_UNDATED = {"member", "file", "category"}  # nobody asks when one was created
 _LASTING = {"commit", "tag", "release", "payment", "refund", "message", "email"}  # nobody updates one
 
 
@@ -306,7 +307,10 @@ def _described(operation: Operation, graph: Graph) -> Operation:
     if own[-1] in _FIGURES:
         return replace(operation, fields=(Field(RESULT, {"type": "number"}),))
     fields: tuple[Field, ...] = next((fields for words, fields in _USUAL if own[-1] in words), _TITLED)
-    unfit = {id(_AUTHOR): own[-1] not in _AUTHORED, id(_STATE): own[-1] not in _STATEFUL, id(_TIMES[1]): own[-1] in _LASTING}
+    unfit = {
+        id(_TIMES[0]): own[-1] in _UNDATED, id(_TIMES[1]): own[-1] in _LASTING | _UNDATED,
+        id(_AUTHOR): own[-1] not in _AUTHORED, id(_STATE): own[-1] not in _STATEFUL,
+    }  # fmt: skip
     usual = tuple(each for each in fields if not unfit.get(id(each)))
     prefix = ("items", "[]") if listed and not verb else ()
     return replace(operation, fields=tuple(Field((*prefix, *each.path), each.schema) for each in usual))
@@ -692,7 +696,7 @@ def _ask(draft: CapabilityDraft, wanted: set[str], graph: Graph) -> None:
         facts = [FactDraft(here[0], "name" if named else draft.noun, spec)] if distinctive(spec) else []
     if not draft.arguments and draft.role == "record":  # the name of something else, as of the account of my balance
         for fact in facts:
-            fact.shown |= fact.words.split(" ")[-1] in ("name", "title", "type") and " " in fact.words
+            fact.shown |= fact.words.split(" ")[-1] in ("name", "title", "type") and (" " in fact.words or own == ["profile"])
     facts = _distinct([fact for fact in facts if re.fullmatch("[A-Za-z0-9][A-Za-z0-9 -]*", fact.words)])
     if draft.writes:
         for fact in facts:
