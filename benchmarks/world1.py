@@ -109,7 +109,7 @@ def papers(names: Iterable[str], episodes: int | None, steps: int | None, jobs: 
 
 def page() -> str:
     """The page, from the reports that are there."""
-    parts = [INTRODUCTION]
+    parts = [INTRODUCTION, ENGLISH]
     if BOARD.is_file():
         parts.append(board_part(json.loads(BOARD.read_text(encoding="utf-8"))))
     if PAPERS.is_file():
@@ -158,6 +158,21 @@ INTRODUCTION = """# Version 1 of the world, beside version 0
 [Version 1](../environments/versions.md) changes what agents read and pay. What agents of numbers see is equal to the last bit
 (`python benchmarks/worlds.py steps`: 1,000,960 steps in five scenarios, 0 differences), so only agents of text and plans move.
 The tables are made by `benchmarks/world1.py`.
+"""
+ENGLISH = """## The English
+
+A hundred descriptions and queries, half of each version, drawn by `benchmarks/english/sample.py --seed 4711` after the words were
+final and mixed without labels, were graded by `benchmarks/english/rubric.md` by two readers, each a language model that saw the
+mixed list alone. They agree on 96 of 100. Errors per hundred, first and second reader:
+
+| | version 0 | version 1 |
+| --- | --- | --- |
+| descriptions of tools | 92, 88 | 8, 4 |
+| queries | 72, 76 | 16, 12 |
+
+What they refuse of version 1: requests whose frame does not fit ("I am putting together a playlist. Please look up the address of
+the concert hall"), "that country" after a city, `get_marathon_record` for a date, "until others see". All texts with both grades:
+`benchmarks/results/english_texts.txt`.
 """
 BOARD_TEXT = """## The default board
 

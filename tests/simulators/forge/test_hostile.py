@@ -123,6 +123,8 @@ def bombs() -> Iterator[tuple[str, str, bytes]]:
         ),
     )
     get = CLINIC["paths"]["/owners"]["get"]
+    long = {**get, "responses": {"2" + "9" * 5_000: {"description": "no status"}}}
+    yield "a status of 5,001 digits", "x.json", content({**CLINIC, "paths": {"/owners": {"get": long}}})
     yield "many operations", "x.json", content({**CLINIC, "paths": {f"/things{n}": {"get": get} for n in range(6_000)}})
     many = {
         **get,
