@@ -1,7 +1,7 @@
 """Measure what `costgym forge` makes of documents, and mix queries of two trees for readers who grade them blind.
 
 python benchmarks/forged_documents.py measure DOCUMENT...             # operations, reasons, tasks that cannot be solved
-python benchmarks/forged_documents.py sample 50 DOCUMENT... > new.json # sampled queries of this tree, as JSON
+python benchmarks/forged_documents.py sample 50 DOCUMENT... --seed 1 > new.json  # sampled queries of this tree, as JSON
 python benchmarks/forged_documents.py mix new.json old.json --out blind  # blind/queries.md and, apart, blind/labels.json
 python benchmarks/forged_documents.py score blind GRADES...            # share that a person would write, and agreement
 
@@ -69,7 +69,7 @@ def measure(paths: list[str]) -> None:
             print(f"    {count:5} {reason}")
 
 
-def sample(count: int, paths: list[str]) -> list[dict[str, str]]:
+def sample(count: int, paths: list[str], seed: int = 0) -> list[dict[str, str]]:
     """Queries drawn evenly over the documents that give a world, as the same draw in any tree: by its command line alone."""
     import costgym
 
@@ -84,7 +84,7 @@ def sample(count: int, paths: list[str]) -> list[dict[str, str]]:
     for number in range(count):
         name, world = usable[number % len(usable)]
         numbers = world.tasks.numbers("test")
-        task = world.tasks[numbers[luck("sampled query", name, number) % len(numbers)]]
+        task = world.tasks[numbers[luck("sampled query", name, number + 1_000 * seed) % len(numbers)]]
         sampled.append({"document": name, "query": task.query})
     return sampled
 
@@ -129,6 +129,7 @@ def main() -> None:
     drawn = verbs.add_parser("sample")
     drawn.add_argument("count", type=int)
     drawn.add_argument("paths", nargs="+")
+    drawn.add_argument("--seed", type=int, default=0, help="of the draw; another seed draws other queries")
     mixed = verbs.add_parser("mix")
     mixed.add_argument("files", nargs=2, type=Path)
     mixed.add_argument("--out", type=Path, required=True)
@@ -139,7 +140,7 @@ def main() -> None:
     if options.verb == "measure":
         measure(options.paths)
     elif options.verb == "sample":
-        json.dump(sample(options.count, options.paths), sys.stdout, indent=1)
+        json.dump(sample(options.count, options.paths, options.seed), sys.stdout, indent=1)
     elif options.verb == "mix":
         mix(*options.files, options.out)
     else:

@@ -169,8 +169,8 @@ BOARD_TEXT = """## The default board
 
 Three causes move the text track. Tokens are billed at the prices of claude-sonnet-5 with its cache of prompts, not at those of
 gpt-4o-2024-05-13 without one, so most of a growing prompt is read at a tenth. Results of tools have 20 to 20,000 tokens and not
-some twenty, so contexts grow. A request beyond the model's window is refused. In plans the tokens are billed too; the board
-gives plans no limits, as in version 0, while `OpenCATP-v1` by itself has a budget of 0.3 USD.
+some twenty, so contexts grow. A request beyond the model's window is refused. In plans the tokens are billed too,
+and a plan is a success only within the budget of `OpenCATP-v1`, 0.3 USD; version 0 sets no limit.
 
 So what saves tokens is worth less: `react+ecoact` pays more for tokens than `react`, where it paid less in version 0.
 """

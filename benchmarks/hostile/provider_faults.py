@@ -193,7 +193,7 @@ class Provider(Server):
 
 def lookup() -> tuple[dict[str, Task], dict[str, int]]:
     """The test tasks of the scenario by their query, and their numbers by id."""
-    world = costgym.make("costgym/MarketplaceChat-v0", scenario=SCENARIO).unwrapped.world
+    world = costgym.make("costgym/MarketplaceChat-v1", scenario=SCENARIO).unwrapped.world
     tasks = [world.tasks[number] for number in world.tasks.numbers("test")]
     return {task.query: task for task in tasks}, {task.id: task.number for task in tasks}
 

@@ -63,7 +63,7 @@ class Hasty(Agent):
 
 def played(folder: Path, agents: tuple[Agent, ...] = (Talker(), Hasty()), episodes: int = 6) -> Path:
     """A run's folder, as `leaderboard.run` leaves it, of agents of any name."""
-    config = make_run_config("btp", "storm", agents=["random"], budgets="price=10,40", episodes=episodes)
+    config = make_run_config("btp", "storm", agents=["random"], budgets="price=10,40", episodes=episodes, world=0)
     return record_run(config, folder, agents)
 
 

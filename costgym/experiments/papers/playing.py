@@ -12,6 +12,7 @@ from costgym.agents.llm.strategies import SearchSettings
 from costgym.agents.registry import make_agent
 from costgym.envs.base import base_env
 from costgym.envs.registration import in_version, make
+from costgym.envs.tool_world import Named, named_scenario
 from costgym.experiments.board.board import check_owner
 from costgym.experiments.board.run_config import make_run_config
 from costgym.experiments.board.run_log import read_episodes
@@ -54,8 +55,9 @@ def enlarged(scenario: Scenario, tasks: int) -> Scenario:
     return scenario.model_copy(update={"source": source.model_copy(update={"test": tasks})})
 
 
-def text_env(scenario: Scenario, **settings: Any) -> Any:
+def text_env(scenario: Named, **settings: Any) -> Any:
     """Create the text view of a paper's table: test tasks, limits that are only recorded, and the judge's grading."""
+    scenario = named_scenario(scenario, None)
     usual = {"split": "test", "budget": {}, "enforcement": "record", "grading": "judge", "max_steps": STEP_LIMIT}
     return make(in_version(TEXT, scenario.world), scenario=scenario, disable_env_checker=True, **{**usual, **settings})
 

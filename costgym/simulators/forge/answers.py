@@ -32,7 +32,11 @@ class ForgedAnswers:
 
     def identity(self, task: str, entity: str, number: int) -> str | int | float | bool:
         """The id of an entity of a task's user."""
-        return self._draw(self._entities[entity].id, task, entity, "id", number)
+        form = self._entities[entity].id
+        if form.form == "enum" and self._later:  # the first ones differ
+            first = form.of.index(self._draw(form, task, entity, "id", 0))
+            return form.of[(first + number) % len(form.of)]
+        return self._draw(form, task, entity, "id", number)
 
     def known(self, task: str, entity: str, number: int) -> str:
         """What the user knows an entity by."""

@@ -16,7 +16,7 @@ from costgym.simulators.forge.readers.operations import PLAIN, RESULT, Api, Fiel
 from costgym.simulators.forge.values import VALUE_FORMS, Spec, distinctive, draw, matches, spec_of
 from costgym.simulators.forge.verbs import CHANGE, CREATE, KINDS, deed, writes
 from costgym.simulators.forge.vocabulary import Vocabulary
-from costgym.simulators.forge.words import is_english, is_plural, lexicon, singular, split
+from costgym.simulators.forge.words import is_english, is_plural, lexicon, mapped, singular, split
 
 MAX_FACTS = 6  # that are asked of one operation
 MAX_NOUN = 3  # words
@@ -43,13 +43,13 @@ _MACHINE = re.compile(
 _ABOUT = lexicon("about")  # nouns that say nothing: the details of an order are the order
 _VAGUE = lexicon("vague")
 # forms of values that things are called by
-_NAMES = frozenset(("title", "person", "last", "company", "city", "country", "login", "phrase", "email", "slug"))
+_NAMES = frozenset(("title", "person", "last", "company", "city", "country", "login", "handle", "phrase", "email", "slug"))
 _PEOPLE = lexicon("people")
 _FIRST_PLURALS = lexicon("first plurals")
 _IDENTIFIER = re.compile("_|[a-z][A-Z]")
 _IDS = ("id", "ids", "uuid", "guid", "arn", "sid")
 _ID_FORMS = {
-    "username": "login", "login": "login", "user": "login", "name": "slug", "slug": "slug", "handle": "slug", "arn": "arn",
+    "username": "handle", "login": "handle", "user": "handle", "name": "slug", "slug": "slug", "handle": "slug", "arn": "arn",
 }  # fmt: skip
 _KEYS = ("name", "slug", "username", "login", "handle", "symbol", "sku", "email")  # last words of ids that people say
 _FIGURES = lexicon("amounts") | lexicon("numeric") | lexicon("counts")
@@ -61,12 +61,19 @@ _STATES = {"status", "state", "stage"}  # words for what a new thing gets by its
 _MONEY, _COUNTED = lexicon("amounts"), lexicon("counts")
 _NAMELESS = lexicon("nameless")  # nouns that nobody would ask about by themselves
 _JOINTS, _LISTING, _READING = lexicon("joints"), lexicon("listing"), lexicon("reading")
+_OWNERS = {"repository", "user", "organization", "team"}  # that are in no repository
 _VERBS = lexicon("verbs")  # words that are verbs where a noun is expected
 _NO_START = _VERBS | NO_FIRST | lexicon("done by")  # no noun of an operation begins with one
 _NO_END = _VERBS | NO_NOUN | lexicon("which") | {"count", "status", "result", "response"}  # nor ends in one
 _ENDS_READING = frozenset(("get", "list", "search", "query", "lookup", "find", "fetch", "retrieve", "read"))
 _BOTH = lexicon("verbs that are nouns")
 """Verbs that are nouns, too."""
+_NUMBERED, _AUTHORED, _STATEFUL = lexicon("numbered"), lexicon("authored"), lexicon("stateful")
+_BRANCHES, _SLUGGED, _HASHED = mapped("branches"), lexicon("named by slug"), lexicon("known by a hash")
+_ONE_OF = re.compile(r"\bone of\b([^.]{0,200})", re.IGNORECASE)
+_PLAIN_NAME = re.compile(r"[a-z]{3,}(-[a-z]+)*")  # an id that is a name, such as "davinci"
+_PLACEHOLDERS = {"string", "example", "name", "null", "none", "value"}
+_UNSAID = {"redirect", "callback", "webhook"}  # in names of arguments that nobody would say
 _ALONE = lexicon("single of a kind")  # words for what there is one of, so that a question need not say which
 _RANGE = lexicon("bounds")  # names of bounds: two of them have an order that arguments by themselves do not keep
 
@@ -133,15 +140,27 @@ class Graph:
     unused: Counter[str] = field(default_factory=Counter)
     words: Vocabulary = field(init=False, repr=False)
     nouns: set[str] = field(init=False, repr=False)  # of its operations
+    names: dict[str, list[str]] = field(init=False, repr=False)  # that are ids, by parameter
 
     def __post_init__(self) -> None:
         self.words = Vocabulary(self.api)
         self.nouns = {"_".join(_subject(operation, self.words)[0]) for operation in self.api.operations}
+        self.names = _names_of_ids(self.api)
 
     def knows(self, entity: list[str]) -> bool:
         """Return whether some operation is about an entity."""
         key = "_".join(entity)
         return key in self.nouns or any(noun.endswith("_" + key) for noun in self.nouns)
+
+
+def _names_of_ids(api: Api) -> dict[str, list[str]]:
+    """The examples and choices of each parameter in a path that are plain names."""
+    names: dict[str, dict[str, None]] = {}
+    for parameter in (each for operation in api.operations for each in operation.parameters if each.place == "path"):
+        listed = [each for match in _ONE_OF.findall(parameter.description) for each in re.findall(r"[`'\"]([^`'\"]+)", match)]
+        plain = [str(each) for each in (parameter.schema.get("example", ""), *listed) if _PLAIN_NAME.fullmatch(str(each))]
+        names.setdefault(parameter.name, {}).update(dict.fromkeys(each for each in plain if each not in _PLACEHOLDERS))
+    return {name: list(found) for name, found in names.items() if found}
 
 
 def graph_of(api: Api) -> Graph:
@@ -216,6 +235,8 @@ def _capability(operation: Operation, graph: Graph) -> CapabilityDraft | str:
             key, own = last, last.split("_")
         if last and role == "record" and last == "_".join(own[-last.count("_") - 1 :]):
             key = last  # the id of a job is that of the signing job
+        if role == "record" and (last.startswith("_".join(own) + "_") or last.endswith("_" + "_".join(own))):
+            key, own = last, last.split("_")
     if len(own) > 1 and own[-1] in _ABOUT:
         own = own[:-1]
     noun = graph.words.written(own)
@@ -263,10 +284,11 @@ _PERSON = (
 _USUAL = (  # what a record holds where no document and no log describes the result of a tool, by words of its noun
     (_PEOPLE | {"profile"}, _PERSON),
     (lexicon("untitled"), _UNTITLED),
-    (lexicon("named by slug"), _NAMED_BY_SLUG),
+    (_SLUGGED, _NAMED_BY_SLUG),
 )
 
 
+_UNDATED = {"member", "file", "category"}  # nobody asks when one was created
 _LASTING = {"commit", "tag", "release", "payment", "refund", "message", "email"}  # nobody updates one
 
 
@@ -285,7 +307,11 @@ def _described(operation: Operation, graph: Graph) -> Operation:
     if own[-1] in _FIGURES:
         return replace(operation, fields=(Field(RESULT, {"type": "number"}),))
     fields: tuple[Field, ...] = next((fields for words, fields in _USUAL if own[-1] in words), _TITLED)
-    usual = tuple(each for each in fields if own[-1] not in _LASTING or each is not _TIMES[1])
+    unfit = {
+        id(_TIMES[0]): own[-1] in _UNDATED, id(_TIMES[1]): own[-1] in _LASTING | _UNDATED,
+        id(_AUTHOR): own[-1] not in _AUTHORED, id(_STATE): own[-1] not in _STATEFUL,
+    }  # fmt: skip
+    usual = tuple(each for each in fields if not unfit.get(id(each)))
     prefix = ("items", "[]") if listed and not verb else ()
     return replace(operation, fields=tuple(Field((*prefix, *each.path), each.schema) for each in usual))
 
@@ -328,7 +354,7 @@ def _arguments(
         place = before.get(f"^{parameter.name}", "") if bare else before.get(parameter.name, whole)
         draft = _argument(parameter, place, own, graph, kind, listed)
         if "{owner}/{repo}" in operation.path and parameter.name in ("owner", "repo"):
-            word, form = ("owner", "login") if parameter.name == "owner" else ("repository", "slug")
+            word, form = ("owner", "handle") if parameter.name == "owner" else ("repository", "slug")
             draft = ArgumentDraft(parameter, "", {"form": form}, word)
         if isinstance(draft, str) and parameter.place == "body" and parameter.schema.get("type") in ("array", "object"):
             parts = [(within, _argument(leaf, "", own, graph, kind, listed)) for within, leaf in _leaves(parameter)]
@@ -342,9 +368,14 @@ def _arguments(
         if isinstance(draft, str):
             return draft
         arguments.append(draft)
-    if [a.words for a in arguments if not a.entity] == ["owner"]:  # of a repository that may be left out
-        others = (p for p in operation.parameters if p.name in ("repo", "repository"))
-        arguments += [d for p in others if not isinstance(d := _argument(p, "", own, graph, kind, listed), str)]
+    stated = {a.words for a in arguments if not a.entity}
+    inside = listed and not kind and own[-1] not in _OWNERS and {"owner", "repo"} <= {p.name for p in operation.parameters}
+    if inside or stated == {"owner"}:  # of a repository that may be left out
+        others = (p for p in operation.parameters if p.name in ("owner", "repo", "repository"))
+        drafts = (_argument(p, "", own, graph, kind, listed) for p in others)
+        arguments += [draft for draft in drafts if not isinstance(draft, str) and draft.words not in stated]
+    if graph.api.kind in PLAIN and {a.words for a in arguments} & {"owner", "repository"} == {"owner"}:
+        return "an argument of unknown form"
     ends = {name: index for index, name in enumerate(_PLACE.findall(operation.path))}
     arguments.sort(key=lambda a: ends.get(a.parameter.name, len(ends)) if a.parameter.place == "path" else len(ends))
     arguments = [replace(a, changes=kind == CHANGE and _is_content(a)) for a in arguments]
@@ -373,7 +404,7 @@ def _arguments(
         return "two arguments of one name"
     if {"owner", "repository"} <= {a.words for a in arguments if not a.entity}:
         # code hosts name a repository by its owner's login and its own name
-        forms = {"owner": "login", "repository": "slug"}
+        forms = {"owner": "handle", "repository": "slug"}
         arguments = [replace(a, spec={"form": forms[a.words]}) if a.words in forms else a for a in arguments]
     return arguments
 
@@ -473,7 +504,7 @@ def _subject(operation: Operation, known: Vocabulary, verb: str = "") -> tuple[l
     if joints:
         words = words[: joints[0]] or words[joints[-1] + 1 :]
     words = [word for word in words if not word.isdigit()][-4:]
-    if not words:
+    if not words or (words[0] == "engine" and "search" in split(operation.words)):
         return [], False
     several = is_plural(words[-1]) or bool(set(split(operation.words)) & _LISTING)
     return [*words[:-1], singular(words[-1])], several
@@ -506,6 +537,7 @@ def _argument(
     entity = _entity_of(words, graph.words.split(before), own, spec, parameter.place)
     if kind in (CREATE, CHANGE) and parameter.place == "body" and words[-1] in _KEYS and words[:-1] in ([], own):
         entity = []  # what a new thing is called, or is to be called
+    entity = ["pull", "request"] if entity == ["pull"] else entity
     unknown = not graph.knows(entity) and words[-1] not in _IDS
     if entity and kind == CREATE and parameter.place == "body" and (own[-len(entity) :] == entity or unknown):
         entity = []  # what the user says of it
@@ -515,7 +547,7 @@ def _argument(
     if entity and (not graph.words.readable(entity) or {entity[0], entity[-1]} & _NAMELESS or is_past(entity[-1])):
         return "no noun in its name"
     if entity:
-        identity = _identity(words, schema, spec)
+        identity = _identity(words, schema, spec, entity[-1], graph.names.get(name, []))
         if identity is None or not _accepted(identity, schema):
             return "an argument of unknown form"
         key = words[-1] if words[-1] in _KEYS else "id"
@@ -525,6 +557,8 @@ def _argument(
         return ArgumentDraft(parameter, "_".join(entity), None, graph.words.written(entity))
     if schema.get("default") is not None and spec is None:
         spec = {"form": "enum", "of": [schema["default"]]}
+    if spec == {"form": "title"} and words == ["name"] and own[-1] in _SLUGGED | _PEOPLE:
+        spec = {"form": "slug" if own[-1] in _SLUGGED else "person"}
     if spec is None and schema.get("type") == "string" and words[-1] in _FREE:
         spec = {"form": "phrase"}
     if spec is None and words[-1] in _CLASSES and "example" not in schema:
@@ -547,11 +581,15 @@ def _argument(
         return "an argument without a name"
     if words[-1] in _IDS:
         return "an argument of unknown form"
+    if set(words) & _UNSAID:
+        return "an argument that nobody would say"
     if {words[0], words[-1]} & _RANGE:
         return "an argument that bounds a range"
     choices = [str(each) for each in spec.get("of", ())]
     if spec["form"] == "boolean" or any(len(choice) > MAX_CHOICE or _IDENTIFIER.search(choice) for choice in choices):
         return "an argument whose choices nobody would say"
+    if own[-1] == "request":
+        words = [each for word in words for each in _BRANCHES.get(word, word).split("_")]
     return ArgumentDraft(parameter, "", spec, graph.words.written(words))
 
 
@@ -580,8 +618,8 @@ def _entity_of(words: list[str], before: list[str], own: list[str], spec: Spec |
     return []
 
 
-def _identity(words: list[str], schema: Mapping[str, Any], spec: Spec | None) -> Spec | None:
-    """The form of an entity's ids."""
+def _identity(words: list[str], schema: Mapping[str, Any], spec: Spec | None, noun: str, names: list[str]) -> Spec | None:
+    """The form of an entity's ids: those of what is numbered in life are numbers, whatever their type."""
     kind = schema.get("type")
     if kind in ("array", "object", "boolean"):
         return None
@@ -595,6 +633,13 @@ def _identity(words: list[str], schema: Mapping[str, Any], spec: Spec | None) ->
         return {"form": "integer", "low": float(low), "high": float(high)} if high - low > 1_000 else None
     if spec is not None and spec["form"] in ("uuid", "like", "arn", "email", "isbn", "url", "phone", "domain"):
         return spec
+    if names:
+        return {"form": "enum", "of": names} if len(names) > 2 else {"form": "slug"}
+    if noun in _HASHED:
+        return {"form": "hex"}
+    if noun in _NUMBERED or words[-1] == "number":
+        number: Spec = {"form": "integer", "low": 1_000.0, "high": 9_999.0 if noun in _NUMBERED else 999_999.0}
+        return number if _accepted(number, schema) else {"form": "code"}
     return {"form": _ID_FORMS.get(words[-1], "code")}
 
 
@@ -620,6 +665,7 @@ def _ask(draft: CapabilityDraft, wanted: set[str], graph: Graph) -> None:
     asked = [set(a.words.lower().split(" ")) for a in draft.arguments if not a.entity]
     key = graph.entities[draft.entity].key if draft.entity in graph.entities else "id"
     asked += [{key}] if named else []
+    asked += [{"name"}] if any(a.words == draft.noun for a in draft.arguments) else []  # the tag "v2" is called so
     for each in here:
         words = field_words(each.path[len(prefix) :], own, graph.words)
         plain = graph.words.split(each.name)
@@ -638,9 +684,11 @@ def _ask(draft: CapabilityDraft, wanted: set[str], graph: Graph) -> None:
             continue
         said = graph.words.written(told)
         if told[-1] == "cents" and len(told) > 1:
-            said = f"{graph.words.written(told[:-1])} in cents"
+            said = graph.words.written(told[:-1])
         elif told == ["phone"]:
             said = "phone number"
+        elif told == ["symbol"] and spec == {"form": "ticker"} and "stock" not in own:
+            said = "stock symbol"
         if said != draft.noun:
             facts.append(FactDraft(each, said, spec))
     if [f.path for f in here] == [RESULT] and not draft.writes:
@@ -648,8 +696,8 @@ def _ask(draft: CapabilityDraft, wanted: set[str], graph: Graph) -> None:
         facts = [FactDraft(here[0], "name" if named else draft.noun, spec)] if distinctive(spec) else []
     if not draft.arguments and draft.role == "record":  # the name of something else, as of the account of my balance
         for fact in facts:
-            fact.shown |= fact.words.split(" ")[-1] in ("name", "title", "type") and " " in fact.words
-    facts = _distinct([fact for fact in facts if re.fullmatch("[A-Za-z0-9][A-Za-z0-9 ]*", fact.words)])
+            fact.shown |= fact.words.split(" ")[-1] in ("name", "title", "type") and (" " in fact.words or own == ["profile"])
+    facts = _distinct([fact for fact in facts if re.fullmatch("[A-Za-z0-9][A-Za-z0-9 -]*", fact.words)])
     if draft.writes:
         for fact in facts:
             fact.shown = True

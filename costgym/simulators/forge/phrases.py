@@ -13,6 +13,7 @@ _PEOPLE, _CLOCK = lexicon("people"), lexicon("clock")
 _NUMBERS = lexicon("numeric") | lexicon("amounts") | lexicon("counts")
 _ABOUT, _JOINTS = lexicon("about"), lexicon("joints")
 NO_NOUN, NO_FIRST = lexicon("no noun"), lexicon("no first")  # no noun phrase ends in one, or begins with one
+_GROUPS = {"category", "brand", "department", "genre", "breed", "manufacturer"}
 _TURNED, _AS_NOUN, _ENDS = mapped("turned"), mapped("as a noun"), mapped("ends")
 
 
@@ -30,8 +31,14 @@ def phrase(words: list[str], spec: Spec) -> list[str] | None:
         words = words[1:]  # the city of an address is where it is
     if words[-2:] == ["date", "time"]:
         words = [*words[:-2], "time"]
-    if len(words) > 1 and words[-1] in ("maximum", "minimum", "average", "total"):
-        words = [words[-1], *words[:-1]]
+    if len(words) > 1 and words[-1] in ("maximum", "minimum", "average", "total", "current"):
+        words = [words[-1], *words[:-2], singular(words[-2])]
+    if words[:1] == ["primary"] and words[-1] in ("color", "colour"):
+        return None  # a figure of a design
+    if words == ["close", "price"]:
+        words = ["closing", "price"]
+    if len(words) == 2 and words[0] in _GROUPS and words[1] == "name":
+        words = words[:1]  # the name of its category is a pet's category
     if times:
         if words[-1] in _ENDS:
             words = [*words[:-1], _ENDS[words[-1]], "time"]

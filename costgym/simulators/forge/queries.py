@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from costgym.simulators.forge.phrases import TIMES, WHEN
-from costgym.simulators.forge.words import article, is_plural, lexicon, plural, singular
+from costgym.simulators.forge.words import article, is_plural, lexicon, plural, singular, split
 
 if TYPE_CHECKING:
     from costgym.simulators.forge.source import ForgedCapability, ForgedEntity, ForgedFact
@@ -14,6 +14,8 @@ LONGEST = 900  # characters of a query
 MOST_LINKS = 3  # times that a sentence says "of"
 OWN = lexicon("own")
 MONEY = lexicon("amounts") | {"cents"}
+_SPOKEN_CODES = lexicon("currencies") | lexicon("tickers") | lexicon("country codes")
+_PREPOSITIONS = {"reason": "for"}  # after a fact that is not "of" a thing
 _NAMES, _KINDS_OF_NAMES = lexicon("names"), lexicon("kinds of names")
 _DONE, _UNITS = lexicon("done"), lexicon("units")
 _PLACES = lexicon("places")  # nouns of what other things are in
@@ -74,6 +76,8 @@ def context(parts: Sequence[Part]) -> str:
 
 def quoted(value: str) -> str:
     """A value as a query writes it: words in quotes, numbers, codes and addresses as they are."""
+    if value in _SPOKEN_CODES:
+        return value
     if value.isupper() and value.isalpha() and len(value) > 3:
         value = value.lower()  # PAYMENT; three letters are a currency, a country or an airport
     plain = any(c.isdigit() for c in value) and " " not in value
@@ -85,15 +89,21 @@ def thing(noun: str, key: str, value: str) -> str:
     return f"the {noun} {quoted(value)}" if key in ("name", "slug") else f"{noun} {value}"
 
 
+def major_units(name: str, value: Any) -> str:
+    """An amount in cents as people say it: 12419 is 124.19; "" where the name of the value does not end in cents."""
+    return f"{int(value) / 100:.2f}" if split(name)[-1:] == ["cents"] and str(value).isdigit() else ""
+
+
 def beside(parts: Sequence[Part], joint: str = "of") -> str:
     """What comes after a noun: whose it is, where, when, and with which values. Parts that are entities have their words."""
     owners = [part.value for part in parts if part.entity]
     places, times, others = [], [], []
     named = {part.noun: part.value for part in parts if not part.entity}
     repository = f"{named['owner']}/{named['repository']}" if {"owner", "repository"} <= named.keys() else ""
-    money = next((part for part in parts if not part.entity and part.noun.split(" ")[-1] in MONEY - {"cents"}), None)
+    money = next((part for part in parts if not part.entity and part.noun.split(" ")[-1] in MONEY), None)
     if money is not None and "currency" in named:
-        others.append(f"{article(money.noun)} {money.noun} of {money.value} {named['currency'].upper()}")
+        noun, value = money.noun.removesuffix(" cents"), major_units(money.noun, money.value) or money.value
+        others.append(f"{article(noun)} {noun} of {value} {named['currency'].upper()}")
     for part in (part for part in parts if not part.entity):
         last = part.noun.split(" ")[-1]
         if "currency" in named and money is not None and (part is money or part.noun == "currency"):
@@ -102,11 +112,18 @@ def beside(parts: Sequence[Part], joint: str = "of") -> str:
             continue
         if last in ("city", "country", "place", "location", "region"):
             places.append(f" in {part.value}")
+        elif part.noun in ("currency", "country code"):
+            places.append(f" in {part.value.upper()}")
         elif part.noun in ("date", "day"):
             times.append(f" on {part.value}")
         elif last in ("topic", "query", "keyword", "search", "term"):
             times.append(f' in a search for "{part.value}"')
-        elif last in ("cents", "dollars", "euros"):
+        elif value := major_units(part.noun, part.value):
+            noun = part.noun.removesuffix("cents").strip() or "amount"
+            others.append(f"{article(noun)} {noun} of ${value}")
+        elif part.noun in ("organization", "organisation"):
+            places.append(f" in the {part.noun} {part.value}")
+        elif last in ("dollars", "euros"):
             others.append(f"{article(part.noun.split(' ')[0])} {part.noun.rsplit(' ', 1)[0]} of {part.value} {last}")
         elif last in MONEY:
             others.append(f"{article(part.noun)} {part.noun} of {part.value}")
@@ -146,7 +163,8 @@ def wish(fact: "ForgedFact", about: str) -> str:
     """A fact as a noun phrase."""
     if about.startswith((f"the {fact.words} ", f"my {fact.words} ")) or about[4:] == fact.words:
         return about  # the weather in Oslo is the fact itself
-    return f"the {fact.words} of {about}"
+    joint = "in" if about == "my profile" else _PREPOSITIONS.get(fact.words, "of")
+    return f"the {fact.words} {joint} {about}"
 
 
 def question(fact: "ForgedFact", about: str, luck: int) -> str:

@@ -15,7 +15,7 @@ from costgym.simulators.forge import queries
 from costgym.simulators.forge.tasks import ATTEMPTS, Asked, ForgedTaskWriter, situation
 from costgym.simulators.forge.values import distinctive
 from costgym.simulators.forge.verbs import CHANGE, CREATE, REMOVE
-from costgym.simulators.forge.words import article, mapped
+from costgym.simulators.forge.words import article, lexicon, mapped
 from costgym.simulators.marketplace.instructions import instructions
 from costgym.simulators.marketplace.tasks import SIZE_LEVELS, Luck
 from costgym.simulators.tasks import Need, Task, normalise
@@ -33,6 +33,11 @@ DEEPEST = 2  # things that lead to one another in one request
 WRITES_SHARE = 0.5  # of requests, where a world can write
 AMOUNTS = (10, 300)  # lowest and highest worth of an effect that states no amount, in the scenario's currency
 _SAID = mapped("verbs that people say")
+_PEOPLE = lexicon("people")
+_POSTED = {"tweet", "message", "comment", "reply", "review"}
+_FREE_TEXT = ("phrase", "title", "file")
+_BELONGS = " belongs to"
+_TRAILING = re.compile(rf"{_BELONGS}(?! for me\?)[^.?]")  # nobody finds the end of such a clause
 
 
 class Unfit(Exception):
@@ -55,6 +60,7 @@ class Draft:
     listed: set[str] = field(default_factory=set)  # entities that the query has named without their ids
     changed: set[str] = field(default_factory=set)  # entities that an earlier request changes: what they are then is not known
     removed: set[str] = field(default_factory=set)  # and takes away
+    made: set[str] = field(default_factory=set)  # nouns of what it makes: "that booking" would be two
 
 
 class RequestWriter(ForgedTaskWriter):
@@ -134,6 +140,7 @@ class RequestWriter(ForgedTaskWriter):
             raise Unfit("asks for the same change twice")
         draft.changed |= touched
         draft.removed |= {capability.entity} if capability.role == REMOVE else set()
+        draft.made |= {capability.noun} if capability.role == CREATE else set()
         if capability.role == CREATE:
             made = self._answers.created(draft.name, capability, arguments)
             known = capability.entity in self._source.entities
@@ -193,7 +200,10 @@ class RequestWriter(ForgedTaskWriter):
                 (p for p in parts if not p.entity and p.noun in (capability.noun, "name", f"{capability.noun} name")), None
             )
             about = f" {queries.called('name', named.value, '')}" if named else ""
-            about += queries.beside([part for part in parts if part is not named], "for")
+            if any(p.entity and p.value.startswith("that ") for p in parts):  # it is where it is
+                parts = [part for part in parts if part.entity or part.noun not in ("owner", "repository")]
+            joint = "to" if capability.verb == "add" else "for"
+            about += queries.beside([part for part in parts if part is not named], joint)
         else:
             same = next((part for part in parts if part.noun == capability.noun and not part.entity), None)
             mine = not parts and capability.noun.split(" ")[-1] in queries.OWN
@@ -206,6 +216,8 @@ class RequestWriter(ForgedTaskWriter):
         """The words for the user's thing of a kind, and the need that finds its id; None where the query states the id. It is
         not found by a thing of the kind to `avoid`, which is about to be made."""
         if entity in draft.things:
+            if self._source.entities[entity].noun in draft.made:
+                raise Unfit("means one of two things")
             return f"that {self._source.entities[entity].noun}", draft.things[entity][1]
         if entity in draft.listed:
             raise Unfit("names a thing in two ways")
@@ -234,7 +246,14 @@ class RequestWriter(ForgedTaskWriter):
         if capability.role == "list":
             about = self._item(draft, capability, about, arguments)
         noun = self._source.entities[entity].noun
-        phrase = about if capability.role == "list" and capability.entity == entity else f"the {noun} of {about}"
+        if capability.role == "list" and capability.entity == entity:
+            phrase = about
+        elif _PEOPLE & set(noun.split(" ")):
+            phrase = f"the {noun} of {about}"
+        elif _BELONGS in about or noun in about:
+            raise Unfit("names too many things in one sentence")
+        else:
+            phrase = f"the {noun} that {about}{_BELONGS}"
         text = str(self._answers.value(draft.name, capability, fact, 0, self._key(capability, arguments)))
         self._add(draft, ask, Need(text, self._tools(capability), arguments, tuple(sorted(after)), queries.wish(fact, about),
                                    capability.name, asked=False))  # fmt: skip
@@ -254,6 +273,8 @@ class RequestWriter(ForgedTaskWriter):
 
     def _said(self, draft: Draft, argument: ForgedArgument) -> Any:
         key = argument.words, argument.value
+        if argument.value is not None and argument.value.form in _FREE_TEXT:
+            draft.values.pop(key, None)  # two texts are not the same
         if key not in draft.values:
             value = self._value(draft.luck, draft.name, argument, draft.values)
             person = next((str(v) for (_, form), v in draft.values.items() if form is not None and form.form == "person"), "")
@@ -283,12 +304,16 @@ class RequestWriter(ForgedTaskWriter):
     @staticmethod
     def _sentence(capability: ForgedCapability, about: str, arguments: Mapping[str, Any]) -> str:
         """A change as a request."""
-        verb = _SAID.get(capability.verb, capability.verb)
+        noun = capability.noun
+        posted = capability.verb == "post" and noun.split(" ")[-1] in _POSTED
+        verb = "post" if posted else _SAID.get(capability.verb, capability.verb)
         if capability.role == CREATE:
-            what = about.removeprefix(" for ").removeprefix(" with ")
-            if verb == "add" and capability.noun.split(" ")[-1] in _HOLDS_THINGS and what != about:
-                return f"Add {what} to my {capability.noun}."
-            return f"{verb.capitalize()} {article(capability.noun)} {capability.noun}{about}."
+            for argument in capability.arguments:  # a comment to an issue is no issue comment
+                noun = noun.removeprefix(f"{argument.words} ") if argument.entity else noun
+            what = about.removeprefix(" to ").removeprefix(" with ")
+            if verb == "add" and noun.split(" ")[-1] in _HOLDS_THINGS and what != about:
+                return f"Add {what} to my {noun}."
+            return f"{verb.capitalize()} {article(noun)} {noun}{about}."
         if capability.role == CHANGE and verb != "move":
             changes = [
                 f"the {a.words} of {{}} to {queries.quoted(str(a.of(arguments)))}" for a in capability.arguments if a.changes
@@ -309,7 +334,10 @@ class RequestWriter(ForgedTaskWriter):
             return "asks for two facts that cannot be told apart"
         if problem := problem_of_words(query, draft.needs):
             return problem
-        if any(sentence.count(" of ") > MOST_OF or _AGAIN.search(sentence) for sentence in draft.sentences):
+        if any(
+            sentence.count(" of ") > MOST_OF or _AGAIN.search(sentence) or _TRAILING.search(sentence)
+            for sentence in draft.sentences
+        ):
             return "names too many things in one sentence"
         catalog = self.offers.catalog
         gold = [catalog.get(need.tools[0]) for need in draft.needs]
@@ -331,9 +359,10 @@ class RequestWriter(ForgedTaskWriter):
 def _shorter(sentences: Sequence[str]) -> list[str]:
     """Sentences that name a repository once."""
     said: set[str] = set()
+    another = any("repository called" in sentence for sentence in sentences)  # "that repository" would be two
 
     def short(match: re.Match[str]) -> str:
-        again = match[1] in said
+        again = match[1] in said and not another
         said.add(match[1])
         return " in that repository" if again else match[0]
 
@@ -372,7 +401,7 @@ def problem_of_task(task: Task) -> str | None:
         before = {normalise(task.needs[number].fact) for number in need.after if number < index}
         for name, value in stated_values(need.arguments):
             text = normalise(value)
-            if text not in before and text not in query:
+            if text not in before and text not in query and (queries.major_units(name, value) or text) not in query:
                 return f"nothing says the {name} of {need.capability}"
         if need.asked and any(normalise(value) == normalise(need.fact) for _, value in stated_values(need.arguments)):
             return f"asks for what it states: {need.wish}"

@@ -19,7 +19,7 @@ from costgym.simulators.marketplace.market import Source
 from costgym.simulators.tools import CHECK, KEY, UNDO, WRITE, Catalog, Effect, Tool, ToolProfile
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
-Words = Annotated[str, StringConstraints(min_length=1, max_length=80, pattern=r"^[A-Za-z0-9][A-Za-z0-9 ]*$")]
+Words = Annotated[str, StringConstraints(min_length=1, max_length=80, pattern=r"^[A-Za-z0-9][A-Za-z0-9 -]*$")]
 Key = Annotated[str, StringConstraints(max_length=80, pattern=r"^[a-z0-9_]*$")]
 KEY_SCHEMA = {"type": "string", "description": "a key of your choice; a repeat with the same key has no second effect"}
 Scalar = str | int | Annotated[float, Field(allow_inf_nan=False)] | bool

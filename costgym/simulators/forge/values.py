@@ -73,6 +73,10 @@ def _text(words: list[str], schema: Mapping[str, Any], entity: str) -> Spec | No
         form = {"country": "country code"}.get(before, NAMED[before])
     if last == "address" and before in ("email", "mail", "ip", "web", "url", "endpoint", "host", "server"):
         form = NAMED.get(before, "url")
+    if example == "MM/YYYY":
+        return {"form": "expiry"}
+    if last == "number" and before == "card":
+        form = "card"
     if last == "name" and before:
         form = "person" if before in _PEOPLE else _NAMES.get(before, NAMED.get(before, "title"))
         form = "title" if form == "code" else form
@@ -161,6 +165,14 @@ def draw(spec: Mapping[str, Any], seed: int, *names: object) -> str | int | floa
             return _like(str(spec["example"]), luck)
         case "person":
             return f"{pick('first')} {pick('last')}"
+        case "handle":
+            return f"{pick('first')}-{pick('last')}{luck % 90 + 10}".lower()
+        case "file":
+            return f"{pick('adjectives')}-{pick('nouns')}.{('md', 'txt', 'json')[luck % 3]}".lower().replace(" ", "-")
+        case "expiry":
+            return f"{luck % 12 + 1:02d}/{luck // 12 % 5 + 2028}"
+        case "card":
+            return f"4{luck % 10**15:015d}"
         case "login":
             return f"{pick('first')}.{pick('last')}{luck % 90 + 10}".lower()
         case "email":

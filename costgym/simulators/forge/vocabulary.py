@@ -22,7 +22,7 @@ _BASE = frozenset().union(
 )
 # ends of words that are words themselves: a relationship is no ship
 _TAILS = frozenset(("ship", "action", "board", "able", "less", "ness", "port"))
-_FULL = mapped("in full")
+_FULL, _HYPHENATED = mapped("in full"), mapped("hyphenated")
 _BASE |= {word for whole in _FULL.values() for word in whole.split("_")}
 
 
@@ -52,8 +52,14 @@ class Vocabulary:
         return [word for part in parts for word in part.split("_")]
 
     def written(self, words: list[str]) -> str:
-        """Words as the document's sentences write them, abbreviations in capitals."""
-        return " ".join(word.upper() if word in CAPITALS or self._is_abbreviation(word) else word for word in words)
+        """Words as the document's sentences write them, abbreviations in capitals; an ISO currency code is a currency."""
+        words = (
+            [*words[: -3 if words[:-2][-1:] == ["iso"] else -2], "currency"] if words[-2:] == ["currency", "code"] else words
+        )
+        text = " ".join(word.upper() if word in CAPITALS or self._is_abbreviation(word) else word for word in words)
+        return next(
+            (text.replace(two.replace("_", " "), one) for two, one in _HYPHENATED.items() if two in "_".join(words)), text
+        )
 
     def readable(self, words: list[str]) -> bool:
         """Return whether a person would read these as words: no unknown abbreviation, and none that is several in one."""

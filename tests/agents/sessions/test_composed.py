@@ -115,7 +115,7 @@ def test_a_tree_search_has_another_tool_tried_before_a_query_is_left() -> None:
 
 @pytest.mark.parametrize("part", NOT_IN_SESSIONS)
 def test_what_has_no_meaning_in_a_session_says_why(part: str) -> None:
-    composes = part in ("cot@5", "tot-dfs", "plan-act", "toolplanner")
+    composes = part in ("cot@5", "tot-dfs", "plan-act", "toolplanner", "catp-plan")
     for name in (part, f"{part}+btp") if composes else (f"react+{part}",):
         with pytest.raises(ConfigError, match="expected an agent of sessions") as raised:
             make_agent(name, SESSION_CHAT)

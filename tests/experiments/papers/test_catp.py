@@ -80,7 +80,7 @@ def as_published() -> dict[str, float]:
 
 def test_every_policy_of_the_tables_is_trained_once() -> None:
     asked = policies()
-    assert len({policy.folder for policy in asked}) == len(set(asked)) == len(asked) == 26
+    assert len({policy.folder for policy in asked}) == len(set(asked)) == len(asked) == 27
     paper = [policy for policy in asked if policy.protocol == PUBLISHED]
     assert {policy.tasks for policy in paper} == set(KINDS)
     assert all(TEXT.items() <= policy.settings.items() for policy in paper)
@@ -188,7 +188,7 @@ def test_policies_are_trained_played_and_taken_up_again(tmp_path: Path) -> None:
     train_policies(
         tmp_path / "policies", 0, 1, steps=4, progress=lambda *at: again.append(at), **{**small, "hidden_size": 8, "heads": 2}
     )
-    assert again[-1] == (26, 26)
+    assert again[-1] == (27, 27)
     kept = {policy: name for policy, name in names.items() if policy.alpha == 0.5 or policy.agent == "catp"}
     results = play_policies(kept, Job(0, 12, 1, tmp_path))
     found = tables_of(results)

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -185,6 +186,48 @@ def test_every_task_says_what_its_calls_take_and_asks_for_nothing_that_it_states
                 assert str(value) in task.query or str(value) in facts
     broken = replace(task, needs=(replace(task.needs[0], arguments={"id": "nowhere"}), *task.needs[1:]))
     assert "nothing says the id of" in (problem_of_task(broken) or "")
+
+
+def _operation(name: str, *ids: str, about: str = "", **properties: Any) -> dict[str, Any]:
+    """An operation that takes texts as ids, and gives and, if it has a body, takes `properties`."""
+    text = {"type": "string"}
+    schema = {"type": "object", "properties": properties, "required": list(properties)}
+    made = {
+        "operationId": name,
+        "parameters": [{"name": each, "in": "path", "required": True, "description": about, "schema": text} for each in ids],
+        "responses": {"200": {"description": "ok", "content": {"application/json": {"schema": schema}}}},
+    }
+    return made if ids else made | {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+def test_queries_name_numbers_logins_amounts_and_what_things_belong_to_as_people_do() -> None:
+    text, cents = {"type": "string"}, {"type": "integer", "minimum": 100, "maximum": 90_000}
+    engine = _operation("getEngine", "engine_id", about="One of `ada`, `curie` or `davinci`.", id=text, email=text)
+    refund = _operation("getRefund", "refundId", id=text, orderId=text, amountCents=cents, reason=text)
+    paths = {
+        "/engines/{engine_id}": {"get": engine},
+        "/repositories/{username}/{slug}/pullrequests/{pid}": {
+            "get": _operation("getPull", "username", "slug", "pid", title=text)
+        },
+        "/orders/{orderId}": {"get": _operation("getOrder", "orderId", id=text, trackingNumber=text)},
+        "/refunds/{refundId}": {"get": refund},
+        "/refunds": {"post": _operation("createRefund", orderId=text, amountCents=cents)},
+        "/bookings/{bookingId}": {"get": _operation("getBooking", "bookingId", id=text, passengerName=text)},
+        "/bookings": {"post": _operation("createBooking", passengerName=text)},
+        "/bookings/{bookingId}/cancel": {"post": _operation("cancelBooking", "bookingId", id=text)},
+    }
+    made = tasks(forged({"openapi": "3.0.3", "info": {"title": "Desk", "version": "1"}, "paths": paths}), 300)
+    queries = "\n".join(task.query for task in made)
+    for pattern in (
+        r"engine (ada|curie|davinci)\b", r"pull request \d{4} of [a-z]+-[a-z]+\d\d's repository", r"the reason for refund",
+        r"an amount of \$\d+\.\d\d\.", r"the amount of refund", r"the order that refund \S+ belongs to",
+    ):  # fmt: skip
+        assert re.search(pattern, queries), pattern
+    assert "cents" not in queries and "the order of refund" not in queries
+    assert not any(re.search("Create a booking.*that booking", task.query) for task in made)
+    wanted = next(need for task in made for need in task.needs if need.capability == "createRefund")
+    assert isinstance((wanted.arguments or {})["amountCents"], int)
+    assert all(problem_of_task(task) is None for task in made)
 
 
 def test_a_world_made_before_version_1_is_composed_as_it_was() -> None:
