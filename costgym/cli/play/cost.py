@@ -34,7 +34,8 @@ def cost(
     """Forecast what agents cost with models, or price the model calls of logs, in US dollars.
 
     For a forecast the decisions are those of the simulated language model, so the figures compare agents and price lists; they
-    need no key and no network. Each model is billed twice: with its cache of prompts, and without.
+    need no key and no network. Each model is billed twice: with its cache of prompts, and without. Bills hold the fees of the
+    scenario's tools too.
 
     Example: `costgym cost --agents react,react+btp --models gpt-5-mini,claude-haiku-4-5 --tasks-per-month 10000`
     """

@@ -30,6 +30,8 @@ def gate(
 ) -> None:
     """Exit with status 1 if a change makes an agent dearer or worse on the same tasks and luck.
 
+    What is not clear after all episodes passes. Agents of `costgym agents` ask the simulated language model.
+
     Example: `costgym gate my_agent.py:Agent --baseline baseline.json --max-cost +5% --max-drop 2`
     """
     from dataclasses import asdict

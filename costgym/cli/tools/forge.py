@@ -177,9 +177,10 @@ def _shown(steps: Iterable[dict[str, Any]], quiet: bool) -> Iterable[dict[str, A
 
 def _print(report: dict[str, Any], out: Path, page: Path | None) -> None:
     share = report["used"] / report["operations"] if report["operations"] else 0.0
+    others = "; the others:" if report["unused"] else ""
     typer.echo(
         f"{report['documents']} documents, {report['operations']:,} operations: {report['used']:,} can be used ({share:.1%}), "
-        f"{report['used'] - report['written']:,} to read and {report['written']:,} to write; the others:"
+        f"{report['used'] - report['written']:,} to read and {report['written']:,} to write{others}"
     )
     for reason, count in report["unused"].items():
         typer.echo(f"  {count:>7,}  {reason}")

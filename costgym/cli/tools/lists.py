@@ -7,7 +7,7 @@ from costgym.cli.output import console, print_list, save_json
 
 
 def agents(json_file: JsonFile = None) -> None:
-    """List the agents by the leaderboard track that they play in.
+    """List the agents by the leaderboard track that they play in; `world` has the versions of the world that they play.
 
     Example: `costgym agents`
     """
@@ -15,11 +15,13 @@ def agents(json_file: JsonFile = None) -> None:
 
     from costgym.agents.registry import agents as all_agents
     from costgym.agents.registry import trained_kinds
+    from costgym.envs.registration import versions_of
     from costgym.experiments.board.tracks import TRACKS, track_of
 
     tracks = [track for track in TRACKS.values() if not track.world]
+    worlds = {entry.env_id: " ".join(map(str, versions_of(entry.env_id))) for entry in all_agents()}
     rows = [
-        {"name": entry.name, "track": track.name, "env": entry.env_id, "what": entry.summary}
+        {"name": entry.name, "track": track.name, "env": entry.env_id, "world": worlds[entry.env_id], "what": entry.summary}
         for track in tracks
         for entry in all_agents()
         if track_of(entry.env_id) == track.name
@@ -37,7 +39,8 @@ def agents(json_file: JsonFile = None) -> None:
         for entry in entries:
             bound = "; a bound, never ranked" if entry.privileged else ""
             table.add_row(entry.name, f"{entry.summary}{bound}")
-        screen.print(f"{track.title} ({track.views[0]})", style="bold", highlight=False)
+        played = " and ".join(map(str, versions_of(track.views[0])))
+        screen.print(f"{track.title} ({track.views[0]}; world {played})", style="bold", highlight=False)
         screen.print(table)
         screen.print()
     for hint in (

@@ -28,7 +28,7 @@ SCENARIO = option("A scenario of `costgym scenarios`, or a YAML file.", "NAME|FI
 ScenarioName = Annotated[str | None, SCENARIO]
 Data = Annotated[str | None, option("Folder with the scenario's data.", "DIR")]
 Split = Annotated[str, option("train or test.")]
-BUDGET = option("Budget: price=20, or price=20;seconds=60", "LIMITS", "--budget", "--budgets")
+BUDGET = option("Budget: price=20, or price=20;seconds=60; the world's own by default", "LIMITS", "--budget", "--budgets")
 Limits = Annotated[Mapping[str, float] | None, BeforeValidator(_limits), BUDGET]
 Model = Annotated[
     str,
