@@ -161,18 +161,18 @@ The tables are made by `benchmarks/world1.py`.
 """
 ENGLISH = """## The English
 
-A hundred descriptions and queries, half of each version, drawn by `benchmarks/english/sample.py --seed 4711` after the words were
-final and mixed without labels, were graded by `benchmarks/english/rubric.md` by two readers, each a language model that saw the
-mixed list alone. They agree on 96 of 100. Errors per hundred, first and second reader:
+A hundred descriptions and queries, half of each version, drawn by `benchmarks/english/sample.py --seed 4711` after
+the words were final and mixed without labels, were graded by `benchmarks/english/rubric.md` by two readers, each a
+language model that saw the mixed list alone. They agree on 96 of 100. Errors per hundred, first and second reader:
 
 | | version 0 | version 1 |
 | --- | --- | --- |
 | descriptions of tools | 92, 88 | 8, 4 |
 | queries | 72, 76 | 16, 12 |
 
-What they refuse of version 1: requests whose frame does not fit ("I am putting together a playlist. Please look up the address of
-the concert hall"), "that country" after a city, `get_marathon_record` for a date, "until others see". All texts with both grades:
-`benchmarks/results/english_texts.txt`.
+What they refuse of version 1: requests whose frame does not fit ("I am putting together a playlist. Please look up
+the address of the concert hall"), "that country" after a city, `get_marathon_record` for a date, "until others see".
+All texts with both grades: `benchmarks/results/english_texts.txt`.
 """
 BOARD_TEXT = """## The default board
 

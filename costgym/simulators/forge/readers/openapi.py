@@ -85,9 +85,7 @@ def _operation(path: str, method: str, writes: bool, item: Mapping[str, Any], re
 
 
 def _responses(responses: Mapping[str, Any], references: References, base: Any) -> tuple[list[int], tuple[Field, ...]]:
-    statuses = sorted(
-        {int(code) for code in responses if re.fullmatch("[45][0-9]{2}", str(code))}
-    )
+    statuses = sorted({int(code) for code in responses if re.fullmatch("[45][0-9]{2}", str(code))})
     right = sorted(str(code) for code in responses if str(code)[:1] == "2") or [str(c) for c in responses if c == "default"]
     by_text = {str(code): each for code, each in responses.items()}
     for code in right:
