@@ -22,9 +22,15 @@ BEHAVIOUR = {
     ("costgym/OpenCATPCalls-v0", ()): "03d37e854a3854fd",
     ("costgym/OpenCATPCalls-v0", ("concurrent",)): "0180ebe346cabc70",
     ("costgym/DecisionAware-v0", ()): "4166f93eaa581146",
+    ("costgym/OpenCATP-v1", ()): "7b1a5d42e44e8f37",
+    ("costgym/MarketplaceSession-v1", ()): "e15c32c9b7f46656",
+    ("costgym/MarketplaceSession-v1", ("concurrent",)): "a48c845aa6915e9d",
+    ("costgym/MarketplaceSessionEasy-v1", ()): "0b0877776d022cf4",
+    ("costgym/MarketplaceSessionHard-v1", ()): "a2bb73bacf3729c5",
 }
 """By environment and the arguments that are true; both forms of an environment are held."""
-CHAT = "42b3a188a14cc31b"
+CHAT = {"costgym/MarketplaceChat-v0": "42b3a188a14cc31b", "costgym/MarketplaceChat-v1": "75b0106c3837b622"}
+STEPS = 600  # of an episode that are held; a session of version 1 may have tens of thousands
 
 
 def digest(values: list[Any]) -> str:
@@ -38,8 +44,8 @@ def test_a_numeric_environment_behaves_as_its_version_says(env_id: str, form: tu
     generator = np.random.default_rng(0)
     for seed in range(8):
         observation, info = env.reset(seed=seed)
-        over = False
-        while not over:
+        over, steps = False, 0
+        while not over and (steps := steps + 1) <= STEPS:
             told += [value for name in sorted(observation) for value in observation[name].ravel()]
             told += [value for key, value in sorted(info.items()) if key.startswith(("cost", "budget")) or key == "is_success"]
             action = int(generator.choice(np.flatnonzero(info["action_mask"])))
@@ -49,9 +55,10 @@ def test_a_numeric_environment_behaves_as_its_version_says(env_id: str, form: tu
     assert digest(told) == BEHAVIOUR[env_id, form]
 
 
-def test_the_text_environment_behaves_as_its_version_says() -> None:
-    env = costgym.make("costgym/MarketplaceChat-v0", scenario="storm")
+@pytest.mark.parametrize("env_id", CHAT)
+def test_the_text_environment_behaves_as_its_version_says(env_id: str) -> None:
+    env = costgym.make(env_id, scenario="storm")
     model = Simulated(prior())  # with rates of its own, so that only the environment can change what is played
     results = costgym.rollout(env, make_agent("react", model=model), episodes=20, seed=0)
     told = [value for r in results for value in (r.price, r.seconds, r.calls, r.attempts, r.strict, r.judged, r.share)]
-    assert digest(told) == CHAT
+    assert digest(told) == CHAT[env_id]
