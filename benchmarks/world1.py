@@ -42,10 +42,13 @@ def play_board(world: int) -> tuple[Path, float]:
 
 
 def episodes_of(folder: Path) -> dict[tuple[str, ...], dict[str, Any]]:
-    """A board's episodes by track, agent, condition and index, without what names the version."""
+    """A board's episodes by track, agent, condition and index, without what names the version; plans without the budget, which
+    version 0 does not have."""
     found = {}
     for line in (folder / "episodes.jsonl").read_text(encoding="utf-8").splitlines():
         episode = json.loads(line)
+        if episode["env"].startswith("costgym/OpenCATP"):
+            episode["budget"] = {}
         key = (episode["env"].rpartition("-v")[0], episode["agent"], json.dumps([episode["budget"], episode.get("settings")]))
         found[*key, str(episode["episode"])] = {name: value for name, value in episode.items() if name != "env"}
     return found
@@ -77,7 +80,7 @@ def board(folders: Iterable[Path], seconds: Iterable[float]) -> dict[str, Any]:
 
 def key_of(row: Mapping[str, Any]) -> str:
     settings = {name: value for name, value in row.items() if name in ("alpha", "tasks")}
-    return json.dumps([row["budget"], settings])
+    return json.dumps([{} if row["track"] == "plans" else row["budget"], settings])
 
 
 # -- the papers --------------------------------------------------------------------------------------------------------------
