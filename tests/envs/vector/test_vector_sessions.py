@@ -41,7 +41,8 @@ SCALAR = {
 }
 
 
-@pytest.mark.parametrize("native", SCALAR)
+# the fourth compiles the kernels of the third once more, for a batch of one: two minutes
+@pytest.mark.parametrize("native", [*list(SCALAR)[:3], pytest.param(CompiledLevels, marks=pytest.mark.slow)])
 def test_every_byte_is_that_of_the_event_driven_world(native: Any) -> None:
     for number, (form, enforcement) in enumerate(product(FORMS, ENFORCEMENTS)):
         mode, threads = list(AutoresetMode)[number % 3], 1 + number % 2
