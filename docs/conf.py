@@ -56,8 +56,8 @@ copybutton_prompt_is_regexp = True
 
 def link_results(app, docname, source):
     """The guide links to tables in the repository's results, which are pages of the site."""
-    if docname == "reproduce":
-        source[0] = re.sub(r"\]\(\.\./benchmarks/results/reproduce/(\w+\.md)\)", r"](results/\1)", source[0])
+    if docname == "results/papers":
+        source[0] = re.sub(r"\]\(\.\./\.\./benchmarks/results/reproduce/(\w+\.md)\)", r"](\1)", source[0])
 
 
 def shorten_signature(app, what, name, obj, options, signature, returns):
