@@ -42,13 +42,10 @@ def play_board(world: int) -> tuple[Path, float]:
 
 
 def episodes_of(folder: Path) -> dict[tuple[str, ...], dict[str, Any]]:
-    """A board's episodes by track, agent, condition and index, without what names the version; plans without the budget, which
-    version 0 does not have."""
+    """A board's episodes by track, agent, condition and index, without what names the version."""
     found = {}
     for line in (folder / "episodes.jsonl").read_text(encoding="utf-8").splitlines():
         episode = json.loads(line)
-        if episode["env"].startswith("costgym/OpenCATP"):
-            episode["budget"] = {}
         key = (episode["env"].rpartition("-v")[0], episode["agent"], json.dumps([episode["budget"], episode.get("settings")]))
         found[*key, str(episode["episode"])] = {name: value for name, value in episode.items() if name != "env"}
     return found
@@ -80,7 +77,7 @@ def board(folders: Iterable[Path], seconds: Iterable[float]) -> dict[str, Any]:
 
 def key_of(row: Mapping[str, Any]) -> str:
     settings = {name: value for name, value in row.items() if name in ("alpha", "tasks")}
-    return json.dumps([{} if row["track"] == "plans" else row["budget"], settings])
+    return json.dumps([row["budget"], settings])
 
 
 # -- the papers --------------------------------------------------------------------------------------------------------------
@@ -187,8 +184,8 @@ BOARD_TEXT = """## The default board
 
 Three causes move the text track. Tokens are billed at the prices of claude-sonnet-5 with its cache of prompts, not at those of
 gpt-4o-2024-05-13 without one, so most of a growing prompt is read at a tenth. Results of tools have 20 to 20,000 tokens and not
-some twenty, so contexts grow. A request beyond the model's window is refused. In plans the tokens are billed too,
-and a plan is a success only within the budget of `OpenCATP-v1`, 0.3 USD; version 0 sets no limit.
+some twenty, so contexts grow. A request beyond the model's window is refused. In plans the tokens are billed too; the board
+gives plans no limits, as in version 0, while `OpenCATP-v1` by itself has a budget of 0.3 USD.
 
 So what saves tokens is worth less: `react+ecoact` pays more for tokens than `react`, where it paid less in version 0.
 """

@@ -367,9 +367,7 @@ def _tracks_of(suite: Suite, world: SuiteWorld, agents: Sequence[str], asked: Ru
         if fits and asked.data is not None:
             settings.setdefault(ALL_VIEWS, {})["outcomes"] = str(asked.data)
     budgets = asked.budgets if asked.budgets is not None and fits else world.budgets or None
-    limits: list[Budget | None] = [None]  # version 0 of the world plays without limits, later ones with those of their id
-    if budgets is not None:
-        limits = list(Budget.parse(budgets) if isinstance(budgets, str) else budgets)
+    limits = [Budget()] if budgets is None else Budget.parse(budgets) if isinstance(budgets, str) else list(budgets)
     tracks = []
     for track, names in grouped(agents, lambda name: _tracks_with(world, name)[0]).items():
         view = TRACKS[track].views[0]
@@ -386,8 +384,7 @@ def _tracks_of(suite: Suite, world: SuiteWorld, agents: Sequence[str], asked: Ru
                 raise ConfigError("--episodes", f"the suite {suite.name} needs a number of episodes")
             if seeds > 1:
                 count = min(count, seeds * len(env.numbers))
-            budget = limit or (env.budget if version else Budget())
-            conditions.append(Condition(budget=budget.as_dict(), settings=varied, episodes=count))
+            conditions.append(Condition(budget=limit.as_dict(), settings=varied, episodes=count))
         assert spec is not None
         tracks.append(
             TrackConfig(
