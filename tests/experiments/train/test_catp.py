@@ -89,6 +89,12 @@ def test_a_trained_policy_is_a_planner_by_name(run: Path, evaluator: Evaluator) 
     assert sampled.propose(situation) == sampled.propose(situation)
 
 
+def test_damaged_weights_are_refused_by_name(run: Path) -> None:
+    (run / "checkpoints" / "step-00000004" / "policy.safetensors").write_bytes(b"\x00" * 64)
+    with pytest.raises(DataError, match=r"policy\.safetensors: cannot be read as weights"):
+        CatpPlanner(run)
+
+
 def test_weights_of_another_policy_are_refused(run: Path) -> None:
     path = run / "config.json"
     record = json.loads(path.read_text())
