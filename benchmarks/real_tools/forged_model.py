@@ -84,7 +84,7 @@ def main() -> None:
     world = base_env(env)
     rows = []
     with served(options.gguf, options.threads, options.context):
-        model = None if options.agent == "oracle" else make_model(options.model or "openai:served")
+        model = None if options.agent == "oracle" else make_model(options.model or "openai:served,timeout_s=1800")
         agent = make_agent(options.agent, model=model)
         for index in range(options.episodes):
             number, seed, _ = world.instance(index, 0)
