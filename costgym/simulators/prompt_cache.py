@@ -12,7 +12,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from costgym.simulators.bounds import Amount, Count, StrictModel
+from costgym.simulators.bounds import Amount, Count, StrictModel, is_none
 from costgym.simulators.usage import Segment, Usage
 
 MILLION = 1e6
@@ -35,6 +35,7 @@ class LongPrices(StrictModel):
     output: float = Field(ge=0, allow_inf_nan=False)
     cached: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     cache_write: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    cache_write_1h: float | None = Field(default=None, ge=0, allow_inf_nan=False, exclude_if=is_none)
 
 
 class ModelPrices(StrictModel):
@@ -92,8 +93,13 @@ class ModelPrices(StrictModel):
         """The rules of the cache; the usual ones where only its price is known, None where there is none."""
         return self.cache if self.cache is not None or self.cached is None else CacheRules()
 
-    def price(self, usage: Usage) -> float:
-        """The price of one request, USD: every token by its class and by the length of the prompt."""
+    def price(self, usage: Usage, written_1h_tokens: int = 0, searches: int = 0) -> float:
+        """The price of one request, USD: every token by its class and by the length of the prompt.
+
+        Args:
+            written_1h_tokens: those of the tokens written to the cache that are to be kept for an hour.
+            searches: of the vendor's own, made for the reply.
+        """
         tier: ModelPrices | LongPrices = self
         for longer in self.above:
             if usage.input_tokens > longer.tokens:
@@ -102,7 +108,10 @@ class ModelPrices(StrictModel):
         written = self._class_price(tier, "cache_write") if usage.cache_write_tokens else 0.0
         fresh = usage.input_tokens - usage.cached_tokens - usage.cache_write_tokens
         total = fresh * tier.input + usage.cached_tokens * cached + usage.cache_write_tokens * written
-        return (total + usage.output_tokens * tier.output) / MILLION + self.per_request
+        if written_1h_tokens:
+            total += written_1h_tokens * (self._class_price(tier, "cache_write_1h") - written)
+        fees = self.per_request + searches * (self.search_per_query or 0.0)
+        return (total + usage.output_tokens * tier.output) / MILLION + fees
 
     def _class_price(self, tier: "ModelPrices | LongPrices", name: str) -> float:
         """The price of a class in a tier; where the tier has none, the ordinary price in the proportion of the input's."""

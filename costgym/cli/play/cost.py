@@ -84,7 +84,9 @@ def _print_traces(rows: list[dict[str, Any]], tasks_per_month: int) -> None:
     print_table(columns, cells, columns[:3])
     for name, records in {row["agent"]: row["records"] for row in rows}.items():
         print_reading(records, f"{name}: " if len({row["agent"] for row in rows}) > 1 else "")
-    typer.echo(f"A month has {tasks_per_month:,} traces. Cache `recorded`: tokens by class as the log has them.")
+    meaning = {"recorded": "tokens by class as the log has them", "prefix": "counted again by the vendor's rules"}
+    cache = rows[0]["cache"]
+    typer.echo(f"A month has {tasks_per_month:,} traces. Cache `{cache}`: {meaning[cache]}.")
 
 
 def _print(rows: list[dict[str, Any]], tasks_per_month: int) -> None:

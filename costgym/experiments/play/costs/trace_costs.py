@@ -52,8 +52,14 @@ def trace_costs(
         calls, records = read_model_calls(path, where)
         for model in models or (None,):
             price_of = _prices(calls, model, prices)
-            usages = [call.usage for call in calls] if mode == REPRICED else _rescheduled(path, calls, price_of)
-            costs = [price_of(call).price(usage) for call, usage in zip(calls, usages, strict=True)]
+            for call in calls:
+                _check_listed(path, call, model or call.model, price_of(call), mode)
+            if mode == REPRICED:
+                usages = [call.usage for call in calls]
+                costs = [price_of(call).price(call.usage, call.written_1h_tokens, call.searches) for call in calls]
+            else:
+                usages = _rescheduled(path, calls, price_of)
+                costs = [price_of(call).price(usage, 0, call.searches) for call, usage in zip(calls, usages, strict=True)]
             names = sorted({call.model for call in calls}) if model is None else [model]
             row = {"agent": path.name, "model": ", ".join(names), "cache": "recorded" if mode == REPRICED else "prefix"}
             rows.append({**row, **_summary(calls, usages, costs, tasks_per_month), "records": records})
@@ -76,16 +82,28 @@ def _listed(name: str, table: PriceTable) -> ModelPrices:
     raise ConfigError("--prices", f"{problem}; give a table that lists it, or price the log as another model with --models")
 
 
+def _check_listed(path: Path, call: ModelCall, model: str, prices: ModelPrices, mode: str) -> None:
+    """Raise ConfigError where the table has no price of something that the call is billed for."""
+    if mode == REPRICED and call.written_1h_tokens and prices.cache_write is not None and prices.cache_write_1h is None:
+        lacks = "prompts that are kept for an hour (`cache_write_1h`)"
+    elif call.searches and prices.search_per_query is None:
+        lacks = "searches (`search_per_query`)"
+    else:
+        return
+    advice = "give a table that does, or price the log as another model with --models"
+    raise ConfigError("--prices", f"{path} has {lacks}, for which the table has no price of {model}; {advice}")
+
+
 def _rescheduled(path: Path, calls: Sequence[ModelCall], price_of: Callable[[ModelCall], ModelPrices]) -> list[Usage]:
-    """Count the classes of tokens again. A prompt that is at least as long as the one before it in its trace is taken to begin
-    with it: a log has no texts."""
+    """Count the classes of tokens again. A prompt that is at least as long as the one before it in its conversation is taken to
+    begin with it: a log has no texts."""
     if any(call.at_s is None for call in calls):
         raise ConfigError("--mode", f"{path} has model calls without a time; only `repriced` needs none")
-    caches: dict[tuple[str, str], PrefixCache] = {}
-    prompts: dict[tuple[str, str], list[Segment]] = {}
+    caches: dict[tuple[str, str, str], PrefixCache] = {}
+    prompts: dict[tuple[str, str, str], list[Segment]] = {}
     usages = []
     for number, call in enumerate(calls):
-        key = call.trace, call.model
+        key = call.trace, call.thread, call.model
         prompt = prompts.setdefault(key, [])
         appended = call.usage.input_tokens - sum(tokens for _, tokens in prompt)
         if appended < 0:
