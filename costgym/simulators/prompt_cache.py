@@ -16,6 +16,10 @@ from costgym.simulators.bounds import Amount, Count, StrictModel, is_none
 from costgym.simulators.usage import Segment, Usage
 
 MILLION = 1e6
+STANDARD = "standard"
+SERVICE_TIERS = (STANDARD, "batch", "flex", "priority")
+"""How soon a vendor answers a request; the price depends on it."""
+TOKEN_PRICES = ("input", "output", "cached", "cache_write", "cache_write_1h")
 
 
 class CacheRules(StrictModel):
@@ -48,7 +52,7 @@ class ModelPrices(StrictModel):
         cache: the rules of the cache.
         above: prices of long prompts, by ascending length.
         window: tokens that a request's prompt may have at most; None where that is not known.
-        batch, flex, priority: factors on all token prices in these modes.
+        batch, flex, priority: factors on all token prices in these service tiers.
         per_request: USD for each request; `search_per_query`: USD for each search of the vendor's own.
 
     >>> prices = ModelPrices(input=2, output=10, cached=0.2)
@@ -112,6 +116,18 @@ class ModelPrices(StrictModel):
             total += written_1h_tokens * (self._class_price(tier, "cache_write_1h") - written)
         fees = self.per_request + searches * (self.search_per_query or 0.0)
         return (total + usage.output_tokens * tier.output) / MILLION + fees
+
+    def in_service_tier(self, tier: str) -> "ModelPrices":
+        """The prices of requests in one of `SERVICE_TIERS`, for which the list must have a factor."""
+        factor = 1.0 if tier == STANDARD else float(getattr(self, tier))
+        above = tuple(longer.model_copy(update=_scaled(longer, factor, TOKEN_PRICES)) for longer in self.above)
+        return self.model_copy(update={**_scaled(self, factor, TOKEN_PRICES), "above": above})
+
+    def kept_an_hour(self) -> "ModelPrices":
+        """The prices and rules where every prompt is written to the cache for an hour, for which the list must have a price."""
+        rules = (self.rules or CacheRules()).model_copy(update={"ttl_s": 3600.0})
+        above = tuple(longer.model_copy(update={"cache_write": longer.cache_write_1h}) for longer in self.above)
+        return self.model_copy(update={"cache_write": self.cache_write_1h, "cache": rules, "above": above})
 
     def _class_price(self, tier: "ModelPrices | LongPrices", name: str) -> float:
         """The price of a class in a tier; where the tier has none, the ordinary price in the proportion of the input's."""
@@ -189,11 +205,11 @@ claude-sonnet-5 of 27 November 2026."""
 
 def in_currency(prices: ModelPrices, per_dollar: float) -> ModelPrices:
     """Prices in a currency of which so many units are a dollar."""
-    above = tuple(tier.model_copy(update=_scaled(tier, per_dollar)) for tier in prices.above)
-    return prices.model_copy(update={**_scaled(prices, per_dollar), "above": above})
+    names = (*TOKEN_PRICES, "per_request", "search_per_query")
+    above = tuple(tier.model_copy(update=_scaled(tier, per_dollar, TOKEN_PRICES)) for tier in prices.above)
+    return prices.model_copy(update={**_scaled(prices, per_dollar, names), "above": above})
 
 
-def _scaled(prices: ModelPrices | LongPrices, factor: float) -> dict[str, float]:
-    """What a list states of these prices, in another currency."""
-    names = ("input", "output", "cached", "cache_write", "cache_write_1h", "per_request", "search_per_query")
+def _scaled(prices: ModelPrices | LongPrices, factor: float, names: Iterable[str]) -> dict[str, float]:
+    """What a list states of these prices, times a factor."""
     return {name: value * factor for name in names if (value := getattr(prices, name, None)) is not None}

@@ -15,6 +15,7 @@ from costgym.experiments.play.call_logs.records import Record, at, first
 from costgym.experiments.play.call_logs.selection import Selection, records_of
 from costgym.simulators.calls import Usage
 from costgym.simulators.errors import DataError
+from costgym.simulators.prompt_cache import STANDARD
 
 _MODEL = (
     "attributes.gen_ai.response.model", "attributes.gen_ai.request.model", "attributes.llm.model_name",
@@ -30,6 +31,11 @@ _MESSAGE = ("message.id", "round_id")  # a reply that a log writes once for each
 _REPORT = ("message.usage", "usage", "response.usage", "metrics.extra", "outputs.usage", "body.usage")
 _KEPT_AN_HOUR = ("cache_creation.ephemeral_1h_input_tokens",)
 _SEARCHES = ("server_tool_use.web_search_requests", "prompt_tokens_details.web_search_requests")
+_SERVICE_TIER = (
+    "service_tier", "response.service_tier", "attributes.openai.response.service_tier",
+    "attributes.gen_ai.openai.response.service_tier",
+)  # fmt: skip
+_STANDARD_TIERS = frozenset({"standard", "default", "auto", "on_demand"})
 STEP_WITHOUT_TOKENS = "steps of agents without tokens"
 _MOST_SUBAGENTS = 1000
 
@@ -90,6 +96,7 @@ class ModelCall(NamedTuple):
         at_s: its time, seconds since 1970; None where the log has none.
         written_1h_tokens: those of `usage.cache_write_tokens` that are to be kept for an hour.
         searches: the vendor's own searches that it billed.
+        service_tier: as the vendor names it, but "standard" for each of the ordinary ones.
         thread: the conversation within the trace whose prompts grow from request to request; a subagent has one of its own.
     """
 
@@ -99,6 +106,7 @@ class ModelCall(NamedTuple):
     at_s: float | None
     written_1h_tokens: int = 0
     searches: int = 0
+    service_tier: str = STANDARD
     thread: str = ""
 
 
@@ -178,7 +186,9 @@ def _call(value: Mapping[str, Any], origin: _Origin | None) -> ModelCall | None:
     trace, thread = origin or (str(first(value, _TRACE) or ""), str(first(value, _THREAD) or ""))
     kept_an_hour = min(_count(first(report, _KEPT_AN_HOUR)) or 0, usage.cache_write_tokens)
     searches = _count(first(report, _SEARCHES)) or 0
-    return ModelCall(trace, str(first(value, _MODEL) or ""), usage, moment(at_s), kept_an_hour, searches, thread)
+    tier = first(report, _SERVICE_TIER[:1]) or first(value, _SERVICE_TIER)
+    tier = STANDARD if not isinstance(tier, str) or tier in _STANDARD_TIERS else tier
+    return ModelCall(trace, str(first(value, _MODEL) or ""), usage, moment(at_s), kept_an_hour, searches, tier, thread)
 
 
 def _usage(value: Mapping[str, Any]) -> Usage | None:

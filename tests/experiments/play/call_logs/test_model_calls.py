@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from costgym.experiments.play.call_logs.model_calls import ModelCall, read_model_calls
+from costgym.experiments.play.costs.price_list import PriceList
 from costgym.experiments.play.costs.trace_costs import trace_costs
 from costgym.simulators.calls import Usage
 from costgym.simulators.errors import ConfigError, DataError
@@ -66,6 +67,52 @@ def test_a_session_is_rescheduled_conversation_by_conversation() -> None:
     (row,) = trace_costs([CLAUDE_CODE_SESSION], mode="rescheduled")  # for five minutes: the last request comes after six
     sonnet = 12_004 * 2.5 + 12_004 * 0.2 + 802 * 2.5 + 13_202 * 2.5 + 642 * 10
     assert row["usd"] == pytest.approx((sonnet + 5_003 * 1.25 + 150 * 5) / 1e6 + 0.01)
+    (row,) = trace_costs([CLAUDE_CODE_SESSION], mode="rescheduled", price_list=PriceList(cache_ttl="1h"))
+    sonnet = 12_004 * 4 + 12_004 * 0.2 + 802 * 4 + 12_806 * 0.2 + 396 * 4 + 642 * 10
+    assert row["usd"] == pytest.approx((sonnet + 5_003 * 2 + 150 * 5) / 1e6 + 0.01)
+
+
+@pytest.mark.parametrize(
+    ("record", "tier"),
+    [
+        ({**CLAUDE_CODE, "message": {**CLAUDE_CODE["message"], "usage": {**ANTHROPIC, "service_tier": "batch"}}}, "batch"),
+        ({**OTEL, "attributes": {**OTEL["attributes"], "openai.response.service_tier": "flex"}}, "flex"),
+        ({**OTEL, "attributes": {**OTEL["attributes"], "openai.response.service_tier": "default"}}, "standard"),
+    ],
+)
+def test_requests_are_billed_in_the_tier_of_the_log_or_in_one_that_is_chosen(
+    tmp_path: Path, record: dict[str, Any], tier: str
+) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_text(json.dumps(record))
+    assert read_model_calls(log).calls == [WHOLE._replace(service_tier=tier)]
+    dollars = {
+        chosen: trace_costs([log], ["gpt-5-mini"], price_list=PriceList(service_tier=chosen))[0]["usd"]
+        for chosen in (None, "standard", "batch", "flex", "priority")
+    }
+    standard = (40 * 0.25 + 60 * 0.025 + 9 * 2) / 1e6
+    factors = {"standard": 1.0, "batch": 0.5, "flex": 0.5, "priority": 1.8}
+    assert dollars == pytest.approx({None: standard * factors[tier], **{name: standard * factors[name] for name in factors}})
+
+
+def test_what_cannot_be_billed_as_chosen_is_one_sentence(tmp_path: Path) -> None:
+    for chosen, words in (
+        ({"service_tier": "flex"}, "claude-sonnet-5 has no price in the service tier 'flex'"),
+        ({"service_tier": "cheap"}, "expected one of standard, batch, flex, priority, got 'cheap'"),
+        ({"cache_ttl": "2h"}, "expected 5m or 1h, got '2h'"),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            trace_costs([CLAUDE_CODE_SESSION], ["claude-sonnet-5"], "rescheduled", price_list=PriceList(**chosen))
+    with pytest.raises(ConfigError, match=r"gpt-5\.1 has no price of prompts that are kept for an hour"):
+        trace_costs([CLAUDE_CODE_SESSION], ["gpt-5.1"], "rescheduled", price_list=PriceList(cache_ttl="1h"))
+    with pytest.raises(ConfigError, match="were cached as the log says; add --mode rescheduled"):
+        trace_costs([CLAUDE_CODE_SESSION], price_list=PriceList(cache_ttl="1h"))
+    log = tmp_path / "log.jsonl"
+    log.write_text(json.dumps({**LANGFUSE, "service_tier": "scale"}))
+    with pytest.raises(
+        ConfigError, match="no price in the service tier 'scale'; give a table with its factor, or bill as another"
+    ):
+        trace_costs([log], ["gpt-5.1"])
 
 
 def test_the_steps_of_an_atif_trajectory_and_its_subagent_are_its_calls() -> None:
@@ -93,8 +140,11 @@ def test_what_costs_the_table_does_not_know_are_one_sentence(tmp_path: Path) -> 
     )
     for model, words in (("m", r"kept for an hour \(`cache_write_1h`\)"), ("n", r"searches \(`search_per_query`\)")):
         with pytest.raises(ConfigError, match=f"{words}, for which the table has no price of {model};"):
-            trace_costs([CLAUDE_CODE_SESSION], [model], prices=prices)
-    (row,) = trace_costs([CLAUDE_CODE_SESSION], ["free"], prices=prices)  # writes that are free cost what other tokens do
+            trace_costs([CLAUDE_CODE_SESSION], [model], price_list=PriceList(prices=prices))
+    (row,) = trace_costs(
+        [CLAUDE_CODE_SESSION], ["free"], price_list=PriceList(prices=prices)
+    )  # writes that are free cost what other tokens do
+    # writes that are free cost what other tokens do
     assert row["usd"] == pytest.approx((18_215 * 2 + 24_800 * 0.2 + 792 * 10) / 1e6 + 0.01)
 
 
