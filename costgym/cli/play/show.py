@@ -95,11 +95,11 @@ def _is_recording(name: str, env: str | None) -> bool:
 
 
 def _drawn(reports: "list[EpisodeReport]", format: str, theme: str) -> str | bytes:
-    if len(reports) == 2:
+    report, *others = reports
+    if others:
         from costgym.experiments.pages.two_agents import draw_two
 
-        return draw_two(*reports, format, theme)
-    (report,) = reports
+        return draw_two(report, others[0], format, theme)
     if format != "png":
         return report.svg() if format == "svg" else report.html()
     from PIL import Image

@@ -25,6 +25,7 @@ PANEL = (WIDTH - 2 * MARGIN - GUTTER) / 2
 LINE, TITLE = 19, 16  # height of a line, size of a name
 NAME, AXIS = 168, 160  # width of a tool's name, and of the time axis at the right
 MOST_CALLS = 12
+SLACK = 1e-9  # amounts are sums of floats
 MEANINGS = {"ok": "brought something", "looks ok, is not": "looks right, is not", "failed": "failed"}
 """What the colours mean, in the legend; others are named where they occur."""
 
@@ -182,9 +183,10 @@ def _budget(course: Course, resource: str, limit: float, x: float, y: float, spa
     stops = [*dict(points).items()]  # of several charges at one time the last
     for index, (at_s, left) in enumerate(stops):
         end_s = stops[index + 1][0] if index + 1 < len(stops) else inf
-        amount = _amount(resource, left if course.limits else limit - left, course.currency)
-        text = f"{amount} {'left' if course.limits else 'spent'}" if left >= 0 else f"over budget by {number(-left)}"
-        yield Shape(x + PANEL, y, "ink" if left >= 0 else "bad", text, right=True, begin_s=at_s, end_s=end_s)
+        over = left < -SLACK
+        figures = _amount(resource, max(0.0, left if course.limits else limit - left), course.currency)
+        text = f"over budget by {number(-left)}" if over else f"{figures} {'left' if course.limits else 'spent'}"
+        yield Shape(x + PANEL, y, "bad" if over else "ink", text, right=True, begin_s=at_s, end_s=end_s)
 
 
 def _facts(course: Course, x: float, y: float) -> Iterator[Shape]:
