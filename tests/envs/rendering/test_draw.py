@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import costgym
 from costgym.envs.rendering.chart import COLOURS, chart_of, number, ticks, verdict
-from costgym.envs.rendering.draw import _fit, _Layout, _wide, _wrap, chart_drawing, chart_picture, episode_table
+from costgym.envs.rendering.draw import _Layout, chart_drawing, chart_picture, episode_table, fit, text_width, wrap
 from costgym.simulators.calls import WorldEvent
 from costgym.simulators.episode import Episode
 from costgym.simulators.failures import Bursts
@@ -184,11 +184,11 @@ def test_no_price_label_runs_into_the_next_bar_and_no_text_out_of_the_picture(wi
         for i, (bar, _, _, label) in enumerate(drawn):
             if label is None:
                 continue
-            end = label[0] + _wide(bar.label, 10)
+            end = label[0] + text_width(bar.label, 10)
             assert end <= width
             later = [parts[0][1] for other, parts, _, _ in drawn[i + 1 :] if other.lane == bar.lane]
             assert all(end <= begin for begin in later)
-    placed = sorted((lane, x, x + _wide(marker.text, 11)) for marker, x, lane in layout.events)
+    placed = sorted((lane, x, x + text_width(marker.text, 11)) for marker, x, lane in layout.events)
     assert all(a[0] != b[0] or a[2] <= b[1] for a, b in pairwise(placed))
     assert all(begin >= 0 and end <= width for _, begin, end in placed)
 
@@ -217,13 +217,13 @@ def test_ticks_are_round_few_and_on_the_axis(span, most):
 
 @given(st.text(max_size=300), st.integers(40, 400), st.integers(1, 4))
 def test_a_text_that_is_wrapped_fits_and_loses_nothing_while_there_is_room(text, room, most):
-    lines = _wrap(text, room, 12, most)
+    lines = wrap(text, room, 12, most)
     assert 1 <= len(lines) <= most
-    assert all(_wide(line, 12) <= room for line in lines)
-    if all(_wide(word, 12) <= room for word in text.split()) and len(lines) < most:
+    assert all(text_width(line, 12) <= room for line in lines)
+    if all(text_width(word, 12) <= room for word in text.split()) and len(lines) < most:
         assert " ".join(lines) == " ".join(text.split())
 
 
 @given(st.text(max_size=80), st.integers(0, 400))
 def test_a_text_that_is_fitted_fits(text, room):
-    assert _wide(_fit(text, room)) <= room
+    assert text_width(fit(text, room)) <= room
