@@ -41,7 +41,9 @@ def command(words: list[str], port: int) -> tuple[int, str]:
         )
     except subprocess.TimeoutExpired:
         return 124, "did not end"
-    said = "\n".join(line for line in (done.stdout + done.stderr).splitlines() if line.startswith(("note", "warning", "error")))
+    said = "\n".join(
+        line for line in (done.stdout + done.stderr).splitlines() if line.startswith(("note", "warning", "error", "problem"))
+    )
     return done.returncode, said
 
 
