@@ -68,8 +68,8 @@ _ALL = (
     Track(
         "one-world",
         "One world",
-        "Agents read prose and pay for their tokens. Some queries need no tool, others APIs, vision tools, or both: five papers’ "
-        "ideas beside and on top of each other.",
+        "Agents read prose and pay for their tokens. Queries need no tool, APIs, vision tools, or both: five papers’ ideas "
+        "beside and on top of each other.",
         (TEXT,),
         world="one-world",
     ),
