@@ -30,8 +30,9 @@ def episode_table(episode: Episode, verdict: str) -> str:
     if not episode.calls:
         lines.append("    no calls")
     lines += ["", *_wrapped(f"at {episode.now_s:.2f} s; {verdict}")]
-    limits, left = dict(episode.budget.items()), episode.remaining()
-    lines += [f"{name:<8} {_bar(left[name] / limit)} {number(left[name])} of {number(limit)} left" for name, limit in limits.items()]
+    left = episode.remaining()
+    for name, limit in episode.budget.items():
+        lines.append(f"{name:<8} {_bar(left[name] / limit)} {number(left[name])} of {number(limit)} left")
     return "\n".join(lines)
 
 
