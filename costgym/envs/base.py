@@ -347,7 +347,7 @@ class BaseEnv(LimitedSpec, gym.Env[ObsType, ActType], Generic[ObsType, ActType])
         return ""
 
     def render(self) -> Any:
-        """Draw the episode so far: calls, budget and choice as text of 80 columns, or a Gantt chart as RGB (height, width, 3)."""
+        """Draw the episode so far: calls, budget and choice as 80 columns of text, or a chart as RGB (height, width, 3)."""
         if self.render_mode is None:
             gym.logger.warn("render() needs a render_mode; make the env with render_mode='ansi' or 'rgb_array'")
             return None
