@@ -8,8 +8,18 @@ from costgym.simulators.errors import ConfigError
 
 if TYPE_CHECKING:
     from costgym.agents.models.base import LanguageModel
+    from costgym.agents.registry import AgentEntry
 
 USES_WITH_A_CLASSIFIER = 5.0  # past uses a tool where a trained classifier judges each
+
+
+def entry_and_id(agent: str, env: str | None, options: WorldOptions) -> tuple["AgentEntry", str]:
+    """The entry of an agent, and the id of the environment that it plays in; by default its own."""
+    from costgym.agents.registry import find_agent
+
+    named = None if env is None else options.env_id(env, "")
+    entry = find_agent(agent, named)
+    return entry, named or options.env_id(None, entry.env_id, entry.trained_in)
 
 
 def make_player(
@@ -28,16 +38,12 @@ def make_player(
     classifier. `at_hand` is the model, where it is loaded already."""
     from costgym.agents.btp.experience import Experience
     from costgym.agents.btp.usefulness import load_usefulness
-    from costgym.agents.registry import find_agent, make_agent
-    from costgym.envs.registration import class_of, make
+    from costgym.agents.registry import make_agent
+    from costgym.envs.registration import make
     from costgym.experiments.play.execution.engine import Local, default_jobs
     from costgym.experiments.play.experience import ExperienceSettings, collect_experience, past_uses
 
-    env_id = env if env is None or "/" in env else f"costgym/{env}"
-    if env_id is not None:
-        class_of(env_id)  # says which environments there are
-    entry = find_agent(agent, env_id)
-    env_id = env_id or entry.env_id
+    entry, env_id = entry_and_id(agent, env, options)
     if usefulness is not None and not entry.needs_experience:
         raise ConfigError("--usefulness", f"{agent} does not judge results; only agents with +btp do, outside sessions")
     arguments = options.arguments(env_id, model, prices)
