@@ -62,6 +62,16 @@ EnvName = Annotated[
     ),
 ]
 
+
+def whole_id(name: str) -> str:
+    """The id of an environment, whose `costgym/` may be left out; raises UnknownName where there is none."""
+    from costgym.envs.registration import check_environment
+
+    env_id = name if "/" in name else f"costgym/{name}"
+    check_environment(env_id)
+    return env_id
+
+
 WORLD_CHOICES = ("grading", "enforcement", "max_steps", "tasks", "alpha", "profile", "documents", "concurrent")
 """Options that are arguments of an environment under the same name."""
 
@@ -88,13 +98,9 @@ class WorldOptions(Settings):
 
     def env_id(self, named: str | None, view: str, first: int | None = None) -> str:
         """The id that is played: the named one, or that of the view by `default_id`; raises UnknownName where there is none."""
-        from costgym.envs.registration import class_of, default_id
+        from costgym.envs.registration import default_id
 
-        if named is None:
-            return default_id(view, self._scenario(view), first)
-        env_id = named if "/" in named else f"costgym/{named}"
-        class_of(env_id)
-        return env_id
+        return default_id(view, self._scenario(view), first) if named is None else whole_id(named)
 
     def _scenario(self, env_id: str) -> "Scenario | None":
         """The scenario that was given, or the environment's default; None for an environment that plays none."""

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from costgym.agents.base import DECISION, NUMERIC, PLAN_CALLS, PLAN_CHAT, SESSION, TEXT
-from costgym.agents.models.simulated import is_simulated
 from costgym.agents.registry import find_agent
 from costgym.agents.zoo.cards import is_zoo, zoo_names
 from costgym.envs.registration import class_of, parameters_of
@@ -285,6 +284,8 @@ def suite(name: str) -> Suite:
 def playable(names: Sequence[str], model: str = "simulated", zoo: bool = False) -> tuple[str, ...]:
     """Return the agents of a suite that play by default with this model, whatever is installed. Agents of the zoo play if `zoo`
     says so; some agents know the simulated model only."""
+    from costgym.agents.models.simulated import is_simulated
+
     return tuple(
         name
         for name in names
