@@ -213,14 +213,14 @@ def _act(tables: Any, rules: Any, state: Any, view: Any, i: int, action: Any) ->
     e.steps += 1
     width, query = state.slots.shape[1], sessions.lanes[i].query
     if action == width + 1:
-        world.end_query(tables, rules, state, sessions, i, False)
+        play.end_query(tables, rules, state, i, False)
     elif action == width and play.remembers(sessions, i):
-        world.recall(tables, rules, state, sessions, i)
+        play.recall(tables, rules, state, i)
     elif action < width and sessions.offers[i, action] < 0:
-        play.refuse(tables, rules, state, sessions, i)
+        play.refuse(tables, rules, state, i)
         e.status = world.UNKNOWN_TOOL
     elif action < width and view.useful and sessions.offers[i, action] != sessions.capability[i, query]:
-        play.refuse(tables, rules, state, sessions, i)
+        play.refuse(tables, rules, state, i)
         _take(state, view, i, action, np.int64(world.FORBIDDEN), False)
     elif action < width and view.concurrent:
         refusal = play.submit(tables, rules, state, sessions, i, action)
@@ -231,29 +231,21 @@ def _act(tables: Any, rules: Any, state: Any, view: Any, i: int, action: Any) ->
     elif action < width:
         status, ran = play.call(tables, rules, state, sessions, i, action)
         _take(state, view, i, action, status, ran)
-    elif width + 2 <= action <= width + 3 and (e.news > 0 or (e.records > 0 and (action == width + 2 or _soon(state, i)))):
-        code = play.wait(tables, rules, state, sessions, i)
+    elif action == width + 3 or (action == width + 2 and (e.records > 0 or e.news > 0)):
+        code = play.pause(tables, rules, state, i, PAUSE_S if action == width + 3 else np.inf)
         if code != world.NOTHING:
             _take(state, view, i, np.int64(code // 64), np.int64(code % 64), True)
-    elif action == width + 3:
-        play.pause(tables, rules, state, sessions, i, PAUSE_S)
-    elif action > width + 3 and world.oldest(state, i, action - width - 4) >= 0:
-        world.cancel(tables, rules, state, i, world.oldest(state, i, action - width - 4))
+    elif action > width + 3 and world.oldest(state, i, action - width - 4) != world.NOTHING:
+        play.cancel(tables, rules, state, i, world.oldest(state, i, action - width - 4))
         e.status = play.CANCELLED
     else:
-        play.refuse(tables, rules, state, sessions, i)
+        play.refuse(tables, rules, state, i)
         e.status = world.FORBIDDEN
     if sessions.lanes[i].query != query:
         _show_query(tables, view, i)
         if view.version and view.counted:
             for slot in range(width):
                 view.tools[i, slot, view.last + 5] = _NONE
-
-
-@inlined
-def _soon(state: Any, i: int) -> bool:
-    """Return whether a call ends within a pause."""
-    return world.end_at(state, i) <= state.episodes[i].now + PAUSE_S
 
 
 @inlined
