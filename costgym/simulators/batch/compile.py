@@ -19,7 +19,7 @@ BY_THEMSELVES = frozenset(
 
 
 def compiled_form(
-    book: Sequence[ModuleType], records: ModuleType, instead: Mapping[Callable[..., None], Callable[..., None]] | None = None
+    book: Sequence[ModuleType], records: ModuleType, instead: Mapping[Callable[..., Any], Callable[..., Any]] | None = None
 ) -> dict[str, ModuleType]:
     """Modules with the compiled forms of the rules in `book` and of the functions in `records`, by their last names. Rules that
     `records` calls give way to others where `instead` says so."""
