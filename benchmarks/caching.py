@@ -20,6 +20,7 @@ import matplotlib.pyplot as plt
 
 from costgym.agents.models.prices import PriceTable, load_prices, write_prices
 from costgym.experiments.play.costs.forecast import forecast
+from costgym.experiments.play.costs.price_list import PriceList
 from costgym.simulators.prompt_cache import CacheRules
 from costgym.simulators.scenario import load_scenario
 
@@ -38,7 +39,7 @@ def bills(agents: list[str], models: list[str], episodes: int, candidates: Any =
     scenario = load_scenario("marketplace")
     scenario = scenario.model_copy(update={"source": scenario.source.model_copy(update={"candidates": candidates})})
     arguments = {"scenario": scenario, "budget": BUDGET, "split": "test"}
-    return forecast(agents, models, lambda env_id: dict(arguments), episodes=episodes, prices=prices)
+    return forecast(agents, models, lambda env_id: dict(arguments), episodes=episodes, price_list=PriceList(prices=prices))
 
 
 def run(episodes: int, out: Path) -> None:

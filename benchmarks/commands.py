@@ -196,7 +196,7 @@ def frameworks(episodes: int, python: str) -> dict[str, Any]:
             ).stdout.strip()
             for row in json.loads((out / "leaderboard.json").read_text())["rows"]:
                 keys = ("pass_rate_under_budget", "average_cost", "average_tokens", "crashed_episodes", "isolated")
-                classes = {key: row[key] for key in row if "tokens" in key or key == "requests"}
+                classes = {key: row[key] for key in row if "tokens" in key or "requests" in key}
                 report[row["agent"]] = (
                     {key: row.get(key) for key in keys} | classes | {"entry": checked if "command" in row["agent"] else ""}
                 )

@@ -1,6 +1,7 @@
 """Measure what `costgym forge` makes of documents, and mix queries of two trees for readers who grade them blind.
 
 python benchmarks/forged_documents.py measure DOCUMENT...             # operations, reasons, tasks that cannot be solved
+python benchmarks/forged_documents.py writes benchmarks/documents/shop.yaml  # who loses money, with and without keys
 python benchmarks/forged_documents.py sample 50 DOCUMENT... --seed 1 > new.json  # sampled queries of this tree, as JSON
 python benchmarks/forged_documents.py mix new.json old.json --out blind  # blind/queries.md and, apart, blind/labels.json
 python benchmarks/forged_documents.py score blind GRADES...            # share that a person would write, and agreement
@@ -21,7 +22,12 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from benchmarks.report import write_report
+
 TASKS = 200  # of each document that are checked
+WRITERS = ("oracle", "oracle-informed", "greedy", "retry", "check-then-retry", "idempotent", "react")
+"""The optimum, what is best without its luck, and agents that differ in what they do after a call whose end is ambiguous."""
 RUBRIC = Path(__file__).parents[1] / "docs" / "results" / "forge.md"
 HEADING = "## The rubric for queries"
 
@@ -67,6 +73,37 @@ def measure(paths: list[str]) -> None:
         )
         for reason, count in sorted(tally.unused.items(), key=lambda pair: -pair[1])[:6]:
             print(f"    {count:5} {reason}")
+
+
+def writes(path: str, worlds: int, episodes: int, budget: float) -> dict[str, Any]:
+    """Play agents in worlds of a document, on the same episodes, with the idempotency keys that it declares and without."""
+    from costgym import make, rollout
+    from costgym.experiments.fit.forge.forge import forge
+    from costgym.simulators.scenario import parse_scenario
+
+    report: dict[str, Any] = {"document": Path(path).name, "episodes": worlds * episodes, "budget": {"price": budget}}
+    for keys in ("with keys", "without keys"):
+        scenarios = []
+        for seed in range(worlds):
+            document, _ = forge([path], Path(path).stem, seed, Path("forge-packages"))
+            for tool in document["source"]["tools"] if keys == "without keys" else ():
+                if tool.get("idempotent") == "key":
+                    del tool["idempotent"]
+            scenarios.append(parse_scenario(document))
+        for agent in WRITERS:
+            view, results = "MarketplaceChat-v0" if agent == "react" else "Marketplace-v0", []
+            for scenario in scenarios:
+                env = make(f"costgym/{view}", scenario=scenario, split="test", budget={"price": budget})
+                results += rollout(env, agent, episodes=episodes, seed=0)
+            report.setdefault(keys, {})[agent] = row = {
+                "strict": sum(result.strict for result in results),
+                "right_state": sum(bool(result.figures["state_correct"]) for result in results),
+                "duplicates": sum(result.figures["duplicates"] for result in results),
+                "money_lost_an_episode": round(sum(result.figures["money_lost"] for result in results) / len(results), 2),
+                "credits": round(sum(result.price for result in results) / len(results), 1),
+            }
+            print(f"{keys}: {agent:17}{row}", flush=True)
+    return report
 
 
 def sample(count: int, paths: list[str], seed: int = 0) -> list[dict[str, str]]:
@@ -126,6 +163,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     verbs = parser.add_subparsers(dest="verb", required=True)
     verbs.add_parser("measure").add_argument("paths", nargs="+")
+    wrote = verbs.add_parser("writes")
+    wrote.add_argument("path")
+    wrote.add_argument("--worlds", type=int, default=10, help="worlds with other tools' luck")
+    wrote.add_argument("--episodes", type=int, default=30, help="of each world")
+    wrote.add_argument("--budget", type=float, default=60.0, help="credits")
+    wrote.add_argument("--json", type=Path)
     drawn = verbs.add_parser("sample")
     drawn.add_argument("count", type=int)
     drawn.add_argument("paths", nargs="+")
@@ -139,6 +182,8 @@ def main() -> None:
     options = parser.parse_args()
     if options.verb == "measure":
         measure(options.paths)
+    elif options.verb == "writes":
+        write_report(writes(options.path, options.worlds, options.episodes, options.budget), options.json)
     elif options.verb == "sample":
         json.dump(sample(options.count, options.paths, options.seed), sys.stdout, indent=1)
     elif options.verb == "mix":

@@ -1,4 +1,4 @@
-"""Draw the pictures of the documentation again (`make pictures`): the board's page, the frontier, an episode, curves.
+"""Draw the pictures of the documentation again (`make pictures`): the board's page, the frontier, two agents, curves.
 
 Plays the default leaderboard, or takes the folder of one with ``--board``, and needs chromium. `docs/sessions.svg`
 and `docs/smallmodel.svg` come from trainings: `benchmarks/sessions.py` and `benchmarks/learning/smallmodel.py` draw them.
@@ -24,6 +24,7 @@ DOCS = ROOT / "docs"
 AGENTS = ("random", "cheapest", "greedy", "bayes-index", "oracle-informed")
 BUDGETS = (10, 20, 40)  # credits
 EPISODES = 400  # the test tasks
+CHAT, CHAT_BUDGET, COMPARED = "costgym/MarketplaceChat-v1", 30, ("react", "react+btp")
 
 
 def frontier(picture: Path) -> None:
@@ -34,6 +35,16 @@ def frontier(picture: Path) -> None:
         for agent in AGENTS:
             results += costgym.rollout(env, agent, episodes=EPISODES, seed=0)
     results.plot.pareto().savefig(picture)
+
+
+def two_agents(picture: Path) -> None:
+    """The first test task of which exactly one of two chat agents makes a success, within the chat track's middle budget."""
+    env = costgym.make(CHAT, split="test", budget=CHAT_BUDGET)
+    plain, planned = (costgym.rollout(env, agent, episodes=20, seed=0) for agent in COMPARED)
+    successes = [[result.strict and result.within_budget for result in results] for results in (plain, planned)]
+    task = next(index for index, (one, other) in enumerate(zip(*successes, strict=True)) if one != other)
+    options = ("--env", CHAT, "--task", str(task), "--budget", f"price={CHAT_BUDGET}", "--format", "svg", "--out", str(picture))
+    subprocess.run([sys.executable, "-m", "costgym", "show", *COMPARED, *options], cwd=ROOT, check=True)
 
 
 def photograph(driver: Any, address: str, picture: Path, height: int) -> None:
@@ -50,6 +61,7 @@ def main() -> None:
     parser.add_argument("--board", type=Path, help="folder of a leaderboard that has ended; by default one is played")
     args = parser.parse_args()
     frontier(DOCS / "frontier.png")
+    two_agents(DOCS / "two_agents.svg")
     with tempfile.TemporaryDirectory() as folder:
         board = args.board or Path(folder) / "board"
         if args.board is None:

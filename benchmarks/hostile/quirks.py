@@ -91,6 +91,12 @@ def one(stub: Path, scenario: Path, quirk: str, episodes: int) -> dict[str, Any]
         server.wait()
 
 
+def rightly_advised(row: dict[str, Any]) -> bool:
+    """Whether the advice loses nothing, and brings successes or says why there are none."""
+    advised = row.get("advised", {}).get("passes", 0)
+    return bool(advised >= row["passes"] if advised else row["doctor"]["said"] and not row["passes"])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("stub", type=Path)
@@ -110,8 +116,11 @@ def main() -> None:
               f"{row['doctor']['requests']} requests, then {advised}; {last}", flush=True)  # fmt: skip
     silent = [row["quirk"] for row in rows if not row["passes"] and not row["status"] and not row["said"]]
     helped = [row["quirk"] for row in rows if row.get("advised", {}).get("passes", 0) > row["passes"]]
+    right = [row["quirk"] for row in rows if rightly_advised(row)]
     report = {
-        "quirks": len(rows), "passing": sum(row["passes"] > 0 for row in rows), "silent_zeros": silent,
+        "quirks": len(rows), "rightly_advised": len(right),
+        "wrongly_advised": sorted({row["quirk"] for row in rows} - set(right)),
+        "passing": sum(row["passes"] > 0 for row in rows), "silent_zeros": silent,
         "passing_with_the_advice": sum(max(row["passes"], row.get("advised", {}).get("passes", 0)) > 0 for row in rows),
         "helped_by_doctor": helped, "most_requests_of_doctor": max((row["doctor"]["requests"] or 0) for row in rows),
         "rows": rows,

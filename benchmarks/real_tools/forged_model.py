@@ -2,6 +2,7 @@
 
 python benchmarks/real_tools/forged_model.py --model openai:NAME [--cache FOLDER]   # of the server that OPENAI_BASE_URL names
 python benchmarks/real_tools/forged_model.py --gguf FILE [--threads 2]               # xllamacpp serves the file
+python benchmarks/real_tools/forged_model.py --agent oracle                          # the optimum on the same episodes
 
 A failure is the world's fault where no play could have passed: the task cannot be solved by what its query and the answers say,
 a right call is refused or its answer lacks the fact, or no play within the budget passes under the luck of the episode.
@@ -9,11 +10,9 @@ a right call is refused or its answer lacks the fact, or no play within the budg
 """
 
 import argparse
-import json
 import os
 import socket
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -33,39 +32,7 @@ from costgym.experiments.play.episodes import play
 from costgym.simulators.scenario import parse_scenario
 from costgym.simulators.status import Origin
 
-TEXT, NUMBER = {"type": "string"}, {"type": "number"}
-CUSTOMER = {"id": TEXT, "name": TEXT, "email": {"type": "string", "format": "email"}, "city": TEXT}
-ORDER = {"id": TEXT, "customer_id": TEXT, "tracking_number": TEXT, "placed_at": {"type": "string", "format": "date-time"}}
-REFUND = {"id": TEXT, "order_id": TEXT, "amount": NUMBER, "created_at": {"type": "string", "format": "date-time"}}
-PRODUCT = {"id": TEXT, "name": TEXT, "price": NUMBER, "warehouse": TEXT}
-FUNCTIONS = (
-    ("list_customers", "List all customers.", {}, {"customers": CUSTOMER}, True),
-    ("get_customer", "Get a customer.", {"customer_id": TEXT}, CUSTOMER, True),
-    ("update_customer_email", "Change a customer's email.", {"customer_id": TEXT, "email": CUSTOMER["email"]}, CUSTOMER, False),
-    ("get_order", "Get an order.", {"order_id": TEXT}, ORDER, True),
-    ("cancel_order", "Cancel an order.", {"order_id": TEXT}, {}, False),
-    ("create_order", "Create an order of a customer.", {"customer_id": TEXT, "product_name": TEXT}, ORDER, False),
-    ("get_refund", "Get a refund.", {"refund_id": TEXT}, REFUND, True),
-    ("create_refund", "Refund an order.", {"order_id": TEXT, "amount": NUMBER}, REFUND, False),
-    ("list_products", "List all products.", {}, {"products": PRODUCT}, True),
-    ("get_product", "Get a product.", {"product_id": TEXT}, PRODUCT, True),
-)
-"""A shop: name, description, arguments, result and whether it only reads; a result of several things is a list of them."""
-
-
-def shop() -> list[dict[str, Any]]:
-    """The shop's tools as MCP lists them."""
-    tools = []
-    for name, description, arguments, result, reads in FUNCTIONS:
-        [(key, inner)] = result.items() if len(result) == 1 and isinstance(next(iter(result.values())), dict) else [("", None)]
-        several = inner is not None and "type" not in inner
-        fields = {key: {"type": "array", "items": {"type": "object", "properties": inner}}} if several else result
-        tools.append({
-            "name": name, "description": description, "annotations": {"readOnlyHint": reads},
-            "inputSchema": {"type": "object", "properties": arguments, "required": list(arguments)},
-            "outputSchema": {"type": "object", "properties": fields},
-        })  # fmt: skip
-    return tools
+DOCUMENT = Path(__file__).parents[1] / "documents" / "shop.yaml"  # ten operations, five of which write
 
 
 @contextmanager
@@ -110,16 +77,15 @@ def main() -> None:
     options = parser.parse_args()
     if options.cache is not None:
         os.environ["COSTGYM_CACHE"] = str(options.cache)
-    with tempfile.TemporaryDirectory() as folder:
-        document = Path(folder) / "shop.json"
-        document.write_text(json.dumps({"tools": shop()}))
-        made, tally = forge([str(document)], "shop", 0, own=True)
+    made, tally = forge([str(DOCUMENT)], "shop", 0, own=True)
     print(f"{tally.used} of {tally.operations} tools are used, {tally.written} of them write", flush=True)
-    env = costgym.make("costgym/MarketplaceChat-v0", scenario=parse_scenario(made), budget={"price": options.budget})
+    view = "Marketplace-v0" if options.agent == "oracle" else "MarketplaceChat-v0"
+    env = costgym.make(f"costgym/{view}", scenario=parse_scenario(made), budget={"price": options.budget})
     world = base_env(env)
     rows = []
     with served(options.gguf, options.threads, options.context):
-        agent = make_agent(options.agent, model=make_model(options.model or "openai:served"))
+        model = None if options.agent == "oracle" else make_model(options.model or "openai:served,timeout_s=1800")
+        agent = make_agent(options.agent, model=model)
         for index in range(options.episodes):
             number, seed, _ = world.instance(index, 0)
             begin = time.monotonic()
@@ -129,7 +95,7 @@ def main() -> None:
             row = {
                 "task": episode.task.query, "passed": passed, "calls": len(episode.calls), "errors": dict(statuses),
                 "tokens": episode.ledger.tokens, "cost": round(float(episode.ledger.price), 2),
-                "replies": {name: count for name, count in (agent.replies or {}).items() if count},
+                "replies": {name: count for name, count in (getattr(agent, "replies", None) or {}).items() if count},
                 "why": "" if passed else why(world), "world": "" if passed else fault_of_the_world(world),
             }  # fmt: skip
             rows.append(row)

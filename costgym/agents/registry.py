@@ -1,12 +1,16 @@
-"""The table of agents: every name that `make_agent` takes, where it plays, what it needs and how it is made."""
+"""The table of agents: every name that `make_agent` takes, where it plays, what it needs and how it is made.
+
+An agent's module is imported when the agent is made, so that lists of agents and errors about their names are quick.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
+from importlib import import_module
 from importlib.util import find_spec
 from inspect import signature
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
@@ -23,57 +27,19 @@ from costgym.agents.base import (
     in_view,
     view_of,
 )
-from costgym.agents.btp.access import Btp, BtpStable
-from costgym.agents.btp.experience import Experience
-from costgym.agents.btp.plan import BtpSettings
-from costgym.agents.btp.usefulness import Usefulness, load_usefulness
-from costgym.agents.catp.planner import CatpPlanner
-from costgym.agents.classic import CheapestAgent, DoNothingAgent, GreedyAgent, RandomAgent
 from costgym.agents.custom import custom_agent, is_custom
-from costgym.agents.deer.deciders import DeerAgent, DirectAnswerer, RuleAgent, SimulatedDecider
-from costgym.agents.deer.gate import DeerGate
-from costgym.agents.deer.learnt import LearntDeerAgent
-from costgym.agents.index import BayesIndexAgent
-from costgym.agents.llm.access import EcoAct, Prompt, Search, Summary
-from costgym.agents.llm.layouts import Compact, EcoActAppend, PromptAtEnd
-from costgym.agents.llm.session import LlmAgent, Strategy, ToolAccess
-from costgym.agents.llm.strategies import CotAtN, Dfsdt, PlanThenAct, ReAct, SearchSettings, TotDfs
-from costgym.agents.models.base import LanguageModel
-from costgym.agents.models.named import make_real_model, read_model_name
-from costgym.agents.models.simulated import is_simulated, read_rates
-from costgym.agents.one_world.planning import CatpPlan
-from costgym.agents.one_world.simulated import SimulatedOneWorld
-from costgym.agents.opencatp.base import PlanAgent, PlanCaller, Planner, PlanSpeaker
-from costgym.agents.opencatp.planners import PromptPlanner
-from costgym.agents.opencatp.rules import (
-    CheapestPlanner,
-    ClairvoyantPlanner,
-    ExpectedOptimumPlanner,
-    FixedPlanner,
-    GreedyPlanner,
-    RandomPlanner,
-)
-from costgym.agents.opencatp.simulated import SimulatedPlanner
-from costgym.agents.oracle import ExpectedOptimumAgent, OracleAgent, RightDecisionsAgent
-from costgym.agents.sb3 import Sb3Agent
-from costgym.agents.sessions.composed import NOT_IN_SESSIONS, SessionBtp, SessionDfsdt, SessionReact
-from costgym.agents.sessions.learnt import SessionAgent
-from costgym.agents.sessions.policies import (
-    OPTIMISM,
-    TUNED,
-    Hedged,
-    IndexPolicy,
-    Informed,
-    InformedPaced,
-    SessionDoNothing,
-    SessionGreedy,
-)
-from costgym.agents.sessions.speaking import SimulatedSessionModel, SpokenCheapest
-from costgym.agents.toolplanner.agent import PlannerSettings, ToolPlanner
-from costgym.agents.toolplanner.learnt import learnt_agent
-from costgym.agents.writing import CheckThenRetryAgent, IdempotentAgent, RetryAgent
 from costgym.agents.zoo.cards import is_zoo, read_card, zoo_folder, zoo_names
 from costgym.simulators.errors import ConfigError, UnknownName
+
+if TYPE_CHECKING:
+    from costgym.agents.btp.access import Btp
+    from costgym.agents.btp.experience import Experience
+    from costgym.agents.btp.plan import BtpSettings
+    from costgym.agents.btp.usefulness import Usefulness
+    from costgym.agents.llm.session import Strategy, ToolAccess
+    from costgym.agents.llm.strategies import SearchSettings
+    from costgym.agents.models.base import LanguageModel
+    from costgym.agents.opencatp.base import Planner
 
 COMMAND = "command:"  # before the names of agents that are commands, which `costgym rank` plays
 CLIENT = "client:"  # before the names of clients that play by themselves, through `costgym serve`
@@ -85,11 +51,11 @@ class AgentRequest:
 
     name: str
     env_id: str
-    model: str | LanguageModel = "simulated"
-    experience: Experience | str | Path | None = None
-    search: SearchSettings | None = None
-    btp: BtpSettings | None = None
-    usefulness: Usefulness | str | Path | None = None
+    model: "str | LanguageModel" = "simulated"
+    experience: "Experience | str | Path | None" = None
+    search: "SearchSettings | None" = None
+    btp: "BtpSettings | None" = None
+    usefulness: "Usefulness | str | Path | None" = None
 
 
 Maker = Callable[[AgentRequest], Agent]
@@ -108,6 +74,7 @@ class AgentEntry:
     modules: tuple[str, ...] = ()  # modules of the extra `train` that it plays with
     simulated: bool = False  # only the simulated model can be behind it
     composes: bool = False  # a strategy, to which tool accesses can be added
+    trained_in: int | None = None  # the version of the world that it learnt from, where it plays unless told otherwise
 
     @property
     def playable(self) -> bool:
@@ -123,21 +90,29 @@ class AgentEntry:
 # -- kinds of agents -------------------------------------------------------------------------------------------------------
 
 
+def _load(path: str, *arguments: Any, **settings: Any) -> Callable[..., Any]:
+    """Return a maker of ``module:Class`` in this package, which is imported by the first call."""
+    module, _, name = path.partition(":")
+    return lambda *more: getattr(import_module(f"costgym.agents.{module}"), name)(*arguments, *more, **settings)
+
+
 def _policy(name: str, summary: str, make: Callable[[], Agent], env_id: str = NUMERIC, privileged: bool = False) -> AgentEntry:
     """Return an agent that is made without arguments."""
     return AgentEntry(name, summary, (env_id,), lambda request: make(), privileged=privileged)
 
 
 def _index(name: str, summary: str, memory: bool, paced: bool, **more: Any) -> AgentEntry:
-    return _policy(name, summary, partial(IndexPolicy, name, memory, paced, **more), SESSION)
+    return _policy(name, summary, _load("sessions.policies:IndexPolicy", name, memory, paced, **more), SESSION)
 
 
 def _strategy(
-    name: str, summary: str, make_strategy: Callable[[SearchSettings | None], Strategy], env_id: str = TEXT
+    name: str, summary: str, make_strategy: "Callable[[SearchSettings | None], Strategy]", env_id: str = TEXT
 ) -> AgentEntry:
     """Return a strategy, to be composed with a language model and the tool accesses that its name adds."""
 
     def make(request: AgentRequest) -> Agent:
+        from costgym.agents.llm.session import LlmAgent
+
         _, suffixes = read_agent_name(request.name)
         access = [_ACCESS[suffix][1](request) for suffix in sorted(suffixes, key=list(_ACCESS).index)]
         return LlmAgent(_model(request), make_strategy(request.search), access, request.name, env_id)
@@ -145,34 +120,63 @@ def _strategy(
     return AgentEntry(name, summary, (env_id,), make, composes=True)
 
 
+def _tool_planner(**settings: bool) -> "Callable[[SearchSettings | None], Strategy]":
+    """Return a maker of ToolPlanner, which has limits of its own."""
+
+    def make(search: "SearchSettings | None") -> "Strategy":
+        from costgym.agents.toolplanner.agent import PlannerSettings, ToolPlanner
+
+        return ToolPlanner(PlannerSettings(**settings))
+
+    return make
+
+
 def _planner(
-    name: str, summary: str, make_planner: Callable[[AgentRequest], Planner], privileged: bool = False, calls: bool = True
+    name: str, summary: str, make_planner: "Callable[[AgentRequest], Planner]", privileged: bool = False, calls: bool = True
 ) -> AgentEntry:
     """Return a planner for OpenCATP, whose plans are played token by token, given whole, or played call by call."""
 
     def make(request: AgentRequest) -> Agent:
+        from costgym.agents.opencatp.base import PlanAgent, PlanCaller, PlanSpeaker
+
+        players: dict[str, Callable[[Planner], Agent]] = {PLAN_CHAT: PlanSpeaker, PLAN_CALLS: PlanCaller}
         return players.get(request.env_id, PlanAgent)(make_planner(request))
 
-    players: dict[str, Callable[[Planner], Agent]] = {PLANS: PlanAgent, PLAN_CHAT: PlanSpeaker, PLAN_CALLS: PlanCaller}
-    views = tuple(players) if calls else (PLANS, PLAN_CHAT)
+    views = (PLANS, PLAN_CHAT, PLAN_CALLS) if calls else (PLANS, PLAN_CHAT)
     return AgentEntry(name, summary, views, make, privileged=privileged)
 
 
-def _model(request: AgentRequest) -> LanguageModel:
+def _rule(path: str, *arguments: Any, **settings: Any) -> "Callable[[AgentRequest], Any]":
+    """Return a maker of something that does not depend on the request."""
+    return lambda request: _load(path, *arguments, **settings)()
+
+
+def _model(request: AgentRequest) -> "LanguageModel":
+    from costgym.agents.models.simulated import is_simulated, read_rates
+
     if not isinstance(request.model, str):
         return request.model
     if request.env_id == SESSION_CHAT and is_simulated(request.model):
+        from costgym.agents.sessions.speaking import SimulatedSessionModel
+
         return SimulatedSessionModel(read_rates(request.model))
     return make_model(request.model)
 
 
-def _prompted(request: AgentRequest) -> Planner:
+def _prompted(request: AgentRequest) -> "Planner":
+    from costgym.agents.models.simulated import is_simulated
+    from costgym.agents.opencatp.planners import PromptPlanner
+    from costgym.agents.opencatp.simulated import SimulatedPlanner
+
     if is_simulated(request.model):
         return PromptPlanner(request.name, SimulatedPlanner())
     return PromptPlanner(request.name, _model(request))
 
 
 def _simulated_deer(request: AgentRequest) -> Agent:
+    from costgym.agents.deer.deciders import DeerAgent, SimulatedDecider
+    from costgym.agents.models.simulated import is_simulated
+
     if not is_simulated(request.model):
         name = request.model if isinstance(request.model, str) else request.model.name
         raise UnknownName("model for deer", name, ["simulated"])
@@ -180,24 +184,34 @@ def _simulated_deer(request: AgentRequest) -> Agent:
 
 
 def _toolplanner_of_run(request: AgentRequest) -> Agent:
+    from costgym.agents.toolplanner.learnt import learnt_agent
+
     model = None if isinstance(request.model, str) else request.model
     return learnt_agent(run_folder(request.name), request.name, model=model)
 
 
-def _btp(request: AgentRequest, kind: type[Btp] = Btp, **without: Any) -> Btp:
+def _btp(request: AgentRequest, stable: bool = False, **without: Any) -> "Btp":
+    from costgym.agents.btp.access import Btp, BtpStable
+    from costgym.agents.btp.plan import BtpSettings
+    from costgym.agents.btp.usefulness import load_usefulness
+    from costgym.agents.sessions.composed import SessionBtp
+
+    settings = replace(request.btp or BtpSettings(), **without)
     if request.env_id == SESSION_CHAT:
-        return SessionBtp(replace(request.btp or BtpSettings(), **without))
+        return SessionBtp(settings)
     past, judge = request.experience, request.usefulness
     if isinstance(past, str | Path):
         # the stamp keeps a file that was written again from being taken for the one that was read
-        past = _load(str(past), Path(past).stat().st_mtime_ns if Path(past).exists() else 0)
+        past = _experience(str(past), Path(past).stat().st_mtime_ns if Path(past).exists() else 0)
     if isinstance(judge, str | Path):
         judge = load_usefulness(judge)
-    return kind(past, replace(request.btp or BtpSettings(), **without), judge)
+    return (BtpStable if stable else Btp)(past, settings, judge)
 
 
 @lru_cache(maxsize=8)  # curves over experience go from one file to the next and back
-def _load(path: str, stamp: int) -> Experience:
+def _experience(path: str, stamp: int) -> "Experience":
+    from costgym.agents.btp.experience import Experience
+
     return Experience.load(path)
 
 
@@ -205,89 +219,141 @@ def _load(path: str, stamp: int) -> Experience:
 
 # Where a name stands for two agents, the earlier one is meant unless the environment says otherwise.
 _AGENTS = (
-    _policy("random", "calls allowed tools at random", RandomAgent),
-    _policy("retry", "repeats a failed call blindly, the cheapest tool first; for worlds with writes", RetryAgent),
+    _policy("random", "calls allowed tools at random", _load("classic:RandomAgent")),
+    _policy(
+        "retry", "repeats a failed call blindly, the cheapest tool first; for worlds with writes", _load("writing:RetryAgent")
+    ),
     _policy(
         "check-then-retry",
         "after an ambiguous end looks whether the call took effect, and takes back what was done twice",
-        CheckThenRetryAgent,
+        _load("writing:CheckThenRetryAgent"),
     ),
-    _policy("idempotent", "prefers tools with an idempotency key, and repeats on the same tool", IdempotentAgent),
-    _policy("cheapest", "for each missing fact the cheapest tool that serves it", CheapestAgent),
-    _policy("greedy", "for each missing fact the tool with the best advertised value for its price", GreedyAgent),
     _policy(
-        "bayes-index", "the lowest price over the chance of success, inferred from adverts and its own calls", BayesIndexAgent
+        "idempotent", "prefers tools with an idempotency key, and repeats on the same tool", _load("writing:IdempotentAgent")
     ),
-    _policy("do-nothing", "ends the episode at once", DoNothingAgent),
-    _policy("oracle", "the optimum: knows the tools' luck", OracleAgent, privileged=True),
+    _policy("cheapest", "for each missing fact the cheapest tool that serves it", _load("classic:CheapestAgent")),
+    _policy(
+        "greedy", "for each missing fact the tool with the best advertised value for its price", _load("classic:GreedyAgent")
+    ),
+    _policy(
+        "bayes-index",
+        "the lowest price over the chance of success, inferred from adverts and its own calls",
+        _load("index:BayesIndexAgent"),
+    ),
+    _policy("do-nothing", "ends the episode at once", _load("classic:DoNothingAgent")),
+    _policy("oracle", "the optimum: knows the tools' luck", _load("oracle:OracleAgent"), privileged=True),
     _policy(
         "oracle-informed",
         "knows each tool's true reliability, speed and limits, not its luck",
-        ExpectedOptimumAgent,
+        _load("oracle:ExpectedOptimumAgent"),
         privileged=True,
     ),
-    _policy("do-nothing", "leaves every query", SessionDoNothing, SESSION),
-    _policy("random", "any allowed action", partial(RandomAgent, SESSION), SESSION),
+    _policy("do-nothing", "leaves every query", _load("sessions.policies:SessionDoNothing"), SESSION),
+    _policy("random", "any allowed action", _load("classic:RandomAgent", SESSION), SESSION),
     _policy(
-        "greedy", "the best advertised success for its price, for every query until the money is gone", SessionGreedy, SESSION
+        "greedy",
+        "the best advertised success for its price, for every query until the money is gone",
+        _load("sessions.policies:SessionGreedy"),
+        SESSION,
     ),
     _index("bayes-index", "the lowest price over the inferred chance, by a belief for each query", False, False),
     _index("bayes-memory", "the same with beliefs that are kept over the session", True, False),
     _index("paced", "an index by a belief for each query, under a shadow price that follows spending", False, True),
     _index("thompson", "paced, with chances drawn from beliefs that are kept over the session", True, True, samples=True),
-    _index("optimistic", "paced, with memory and an upper confidence bound", True, True, optimism=OPTIMISM),
-    _index("tuned", "optimistic, with all constants tuned together, and paying for later queries too", True, True, **TUNED),
+    _policy("optimistic", "paced, with memory and an upper confidence bound", _load("sessions.policies:optimistic"), SESSION),
+    _policy(
+        "tuned",
+        "optimistic, with all constants tuned together, and paying for later queries too",
+        _load("sessions.policies:tuned"),
+        SESSION,
+    ),
     _policy(
         "hedged",
         "optimistic, which calls another tool beside one that takes long, where calls may run side by side",
-        Hedged,
+        _load("sessions.policies:Hedged"),
         SESSION,
     ),
-    _policy("informed-paced", "paced, knows every tool's present regime, not its luck", InformedPaced, SESSION, True),
-    _policy("informed", "knows all regimes, prices and queries, not luck, and re-solves as it goes", Informed, SESSION, True),
+    _policy(
+        "informed-paced",
+        "paced, knows every tool's present regime, not its luck",
+        _load("sessions.policies:InformedPaced"),
+        SESSION,
+        True,
+    ),
+    _policy(
+        "informed",
+        "knows all regimes, prices and queries, not luck, and re-solves as it goes",
+        _load("sessions.policies:Informed"),
+        SESSION,
+        True,
+    ),
     _policy(
         "cheapest",
         "answers from memory, else by the cheapest tools that serve the query, three at most",
-        SpokenCheapest,
+        _load("sessions.speaking:SpokenCheapest"),
         SESSION_CHAT,
     ),
     AgentEntry(
         "deer", "decides whether to search and what to call, by a simulated model", (DECISION,), _simulated_deer, simulated=True
     ),
-    _policy("deer-rule", "decides by the words that query and documentation share", RuleAgent, DECISION),
-    _policy("random", "decides at random", partial(RandomAgent, DECISION), DECISION),
-    _policy("do-nothing", "answers at once, without a search", DirectAnswerer, DECISION),
-    _policy("oracle", "the right decisions, or an answer where they cost more", RightDecisionsAgent, DECISION, privileged=True),
-    _strategy("react", "reason and act, one chain", ReAct),
-    _strategy("react", "reason and act, one chain to the session's end", SessionReact, SESSION_CHAT),
-    _strategy("cot@5", "up to five independent chains", lambda settings: CotAtN(5, settings)),
-    _strategy("dfsdt", "depth-first tree search over replies", Dfsdt),
-    _strategy("dfsdt", "a depth-first search for each query, of which nothing can be undone", SessionDfsdt, SESSION_CHAT),
-    _strategy("tot-dfs", "tree search that votes between steps", TotDfs),
-    _strategy("plan-act", "one plan, then its steps", PlanThenAct),
-    _strategy("catp-plan", "one plan of all calls, weighed by their prices and run as a whole; then step by step", CatpPlan),
-    _strategy("toolplanner", "extracts tags, plans a path, then grows a guided tree", lambda _: ToolPlanner()),
-    _strategy("toolplanner-no-tags", "the same without tag extraction", lambda _: ToolPlanner(PlannerSettings(tags=False))),
+    _policy("deer-rule", "decides by the words that query and documentation share", _load("deer.deciders:RuleAgent"), DECISION),
+    _policy("random", "decides at random", _load("classic:RandomAgent", DECISION), DECISION),
+    _policy("do-nothing", "answers at once, without a search", _load("deer.deciders:DirectAnswerer"), DECISION),
+    _policy(
+        "oracle",
+        "the right decisions, or an answer where they cost more",
+        _load("oracle:RightDecisionsAgent"),
+        DECISION,
+        privileged=True,
+    ),
+    _strategy("react", "reason and act, one chain", _load("llm.strategies:ReAct")),
+    _strategy("react", "reason and act, one chain to the session's end", _load("sessions.composed:SessionReact"), SESSION_CHAT),
+    _strategy("cot@5", "up to five independent chains", _load("llm.strategies:CotAtN", 5)),
+    _strategy("dfsdt", "depth-first tree search over replies", _load("llm.strategies:Dfsdt")),
+    _strategy(
+        "dfsdt",
+        "a depth-first search for each query, of which nothing can be undone",
+        _load("sessions.composed:SessionDfsdt"),
+        SESSION_CHAT,
+    ),
+    _strategy("tot-dfs", "tree search that votes between steps", _load("llm.strategies:TotDfs")),
+    _strategy("plan-act", "one plan, then its steps", _load("llm.strategies:PlanThenAct")),
+    _strategy(
+        "catp-plan",
+        "one plan of all calls, weighed by their prices and run as a whole; then step by step",
+        _load("one_world.planning:CatpPlan"),
+    ),
+    _strategy("toolplanner", "extracts tags, plans a path, then grows a guided tree", _tool_planner()),
+    _strategy("toolplanner-no-tags", "the same without tag extraction", _tool_planner(tags=False)),
     _strategy(
         "toolplanner-answers",
         "the same, answering from what it found where it would give up",
-        lambda _: ToolPlanner(PlannerSettings(answer=True)),
+        _tool_planner(answer=True),
     ),
-    _strategy("toolplanner-no-path", "the same without path planning", lambda _: ToolPlanner(PlannerSettings(path=False))),
-    _planner("oracle", "the best plan for each sample, known after execution", lambda _: ClairvoyantPlanner(), privileged=True),
+    _strategy("toolplanner-no-path", "the same without path planning", _tool_planner(path=False)),
+    _planner(
+        "oracle",
+        "the best plan for each sample, known after execution",
+        _rule("opencatp.rules:ClairvoyantPlanner"),
+        privileged=True,
+    ),
     _planner(
         "oracle-informed",
         "the best fixed plan for each task and size level on the train samples",
-        lambda _: ExpectedOptimumPlanner(),
+        _rule("opencatp.rules:ExpectedOptimumPlanner"),
         privileged=True,
     ),
-    _planner("greedy", "adds the restorer that gains most on the train samples, until none gains", lambda _: GreedyPlanner()),
-    _planner("fixed-all", "every restorer that the description suggests", lambda _: FixedPlanner("fixed-all")),
-    _planner("fixed-none", "no restorer", lambda _: FixedPlanner("fixed-none", restore=False)),
-    _planner("random", "a random walk through the planning language", lambda _: RandomPlanner(), calls=False),
-    _policy("random", "calls allowed tools at random", partial(RandomAgent, PLAN_CALLS), PLAN_CALLS),
-    _policy("do-nothing", "ends the episode at once", partial(DoNothingAgent, PLAN_CALLS), PLAN_CALLS),
-    _planner("do-nothing", "the cheapest plan that the language allows", lambda _: CheapestPlanner(), calls=False),
+    _planner(
+        "greedy",
+        "adds the restorer that gains most on the train samples, until none gains",
+        _rule("opencatp.rules:GreedyPlanner"),
+    ),
+    _planner("fixed-all", "every restorer that the description suggests", _rule("opencatp.rules:FixedPlanner", "fixed-all")),
+    _planner("fixed-none", "no restorer", _rule("opencatp.rules:FixedPlanner", "fixed-none", restore=False)),
+    _planner("random", "a random walk through the planning language", _rule("opencatp.rules:RandomPlanner"), calls=False),
+    _policy("random", "calls allowed tools at random", _load("classic:RandomAgent", PLAN_CALLS), PLAN_CALLS),
+    _policy("do-nothing", "ends the episode at once", _load("classic:DoNothingAgent", PLAN_CALLS), PLAN_CALLS),
+    _planner("do-nothing", "the cheapest plan that the language allows", _rule("opencatp.rules:CheapestPlanner"), calls=False),
     _planner("zero-shot", "a language model asked for the plan", _prompted),
     _planner("few-shot", "the same after worked examples", _prompted),
     _planner("hugginggpt", "the same after finding the steps", _prompted),
@@ -302,50 +368,76 @@ _NETWORK = ("torch", "safetensors")
 def _run_of(by: str, env_id: str, make: Callable[[Path, str], Agent], modules: tuple[str, ...] = _LANGUAGE_MODEL) -> AgentEntry:
     """Return an agent that is made from the folder of a training run and a name; `_trained` names it."""
     return AgentEntry(
-        "", f"trained by {by}", (env_id,), lambda request: make(run_folder(request.name), request.name), modules=modules
+        "",
+        f"trained by {by}",
+        (env_id,),
+        lambda request: make(run_folder(request.name), request.name),
+        modules=modules,
+        trained_in=0,
     )
 
 
 def _planner_of_run(by: str) -> AgentEntry:
-    entry = _planner("", f"trained by {by}", lambda request: CatpPlanner(run_folder(request.name), request.name))
-    return replace(entry, modules=_LANGUAGE_MODEL)
+    make = _load("catp.planner:CatpPlanner")
+    entry = _planner("", f"trained by {by}", lambda request: make(run_folder(request.name), request.name))
+    return replace(entry, modules=_LANGUAGE_MODEL, trained_in=0)
 
 
 _TRAINED = {
-    "sb3": _run_of("`costgym train ppo` or `dqn`", NUMERIC, Sb3Agent, _NETWORK),
-    "sessions": _run_of(f"`costgym train ppo --env {SESSION}`", SESSION, SessionAgent, _NETWORK),
-    "deer": _run_of("`costgym train deer`", DECISION, LearntDeerAgent),
+    "sb3": _run_of("`costgym train ppo` or `dqn`", NUMERIC, _load("sb3:Sb3Agent"), _NETWORK),
+    "sessions": _run_of(f"`costgym train ppo --env {SESSION}`", SESSION, _load("sessions.learnt:SessionAgent"), _NETWORK),
+    "deer": _run_of("`costgym train deer`", DECISION, _load("deer.learnt:LearntDeerAgent")),
     "toolplanner": AgentEntry(
-        "", "trained by `costgym train toolplanner`", (TEXT,), _toolplanner_of_run, modules=_LANGUAGE_MODEL
+        "", "trained by `costgym train toolplanner`", (TEXT,), _toolplanner_of_run, modules=_LANGUAGE_MODEL, trained_in=0
     ),
     **{method: _planner_of_run(f"`costgym train {method}`") for method in ("catp", "ift", "rltf")},
 }
 """Agents of training runs by the prefix of their names, as in ``sb3:RUN``."""
 
 # Accesses that filter tools stand before those that present them: an agent's accesses take effect in this order.
-_ACCESS: dict[str, tuple[str, Callable[[AgentRequest], ToolAccess]]] = {
-    "prompt": ("told prices and the remaining budget", lambda _: Prompt()),
-    "deer": ("decides first whether a tool is needed, and which may be of use", lambda _: DeerGate()),
-    "prompt-end": ("the same at the end of each request, so that the beginning stays cached", lambda _: PromptAtEnd()),
+_ACCESS: dict[str, tuple[str, Callable[[AgentRequest], "ToolAccess"]]] = {
+    "prompt": ("told prices and the remaining budget", _rule("llm.access:Prompt")),
+    "deer": ("decides first whether a tool is needed, and which may be of use", _rule("deer.gate:DeerGate")),
+    "prompt-end": ("the same at the end of each request, so that the beginning stays cached", _rule("llm.layouts:PromptAtEnd")),
     "btp": ("holds a knapsack plan made from past uses", _btp),
     "btp-no-summary": ("the same without the final summary (an ablation)", partial(_btp, summarise=False)),
     "btp-no-blacklist": ("the same without a blacklist (an ablation)", partial(_btp, blacklist=False)),
     "btp-no-caps": ("the same, each tool as often as the budget allows (an ablation)", partial(_btp, caps=False)),
-    "btp-stable": ("the same, with a list of functions that stays, so that it stays cached", partial(_btp, kind=BtpStable)),
-    "summary": ("writes the final answer again from all results, as BTP does (a control)", lambda _: Summary()),
-    "ecoact": ("registers tools by name as needed", lambda _: EcoAct()),
-    "ecoact-several": ("the same, several at once (an ablation)", lambda _: EcoAct(several=True)),
-    "ecoact-described": ("the same, names told with descriptions (an ablation)", lambda _: EcoAct(descriptions=True)),
-    "ecoact-append": ("the same, documented in messages, so that the list of functions stays cached", lambda _: EcoActAppend()),
-    "compact": ("summarises a long conversation", lambda _: Compact()),
-    "search": ("searches the catalogue for more tools by words, where tools are retrieved", lambda _: Search()),
-    "browse": ("opens categories and providers of the catalogue instead, as AnyTool does", lambda _: Search(hierarchical=True)),
+    "btp-stable": ("the same, with a list of functions that stays, so that it stays cached", partial(_btp, stable=True)),
+    "summary": ("writes the final answer again from all results, as BTP does (a control)", _rule("llm.access:Summary")),
+    "ecoact": ("registers tools by name as needed", _rule("llm.access:EcoAct")),
+    "ecoact-several": ("the same, several at once (an ablation)", _rule("llm.access:EcoAct", several=True)),
+    "ecoact-described": ("the same, names told with descriptions (an ablation)", _rule("llm.access:EcoAct", descriptions=True)),
+    "ecoact-append": (
+        "the same, documented in messages, so that the list of functions stays cached",
+        _rule("llm.layouts:EcoActAppend"),
+    ),
+    "compact": ("summarises a long conversation", _rule("llm.layouts:Compact")),
+    "search": ("searches the catalogue for more tools by words, where tools are retrieved", _rule("llm.access:Search")),
+    "browse": (
+        "opens categories and providers of the catalogue instead, as AnyTool does",
+        _rule("llm.access:Search", hierarchical=True),
+    ),
 }
 _NO_ACCESS = {
     name: f"{name} is a strategy and not a tool access: it makes the search itself, so write it first, as in {name}+deer"
     for name in ("catp-plan", "toolplanner", "react", "dfsdt", "tot-dfs", "plan-act")
 } | {"catp": "CATP's plans are a strategy, and no tool access: write catp-plan, as in catp-plan+deer"}
 """Parts of names that make no sense behind another strategy, and why."""
+_LAYOUT = "its layout is for one task; here the functions stay as they are, and queries change"
+_ANSWERS, _ON_OFFER = "it concerns the final answer, which a session lacks", "all tools of a session are on offer already"
+NOT_IN_SESSIONS = {
+    "cot@5": "a second chain, which shares nothing with the first, would go on in the same session, so it is the same as one",
+    "tot-dfs": "it makes several steps to keep the best; in a session every step is a call, which is billed and stays",
+    "plan-act": "it plans once and never revises, and the queries of a session are not known before they come",
+    "toolplanner": "it reads from a request which functions are needed; queries of a session name the tools that serve them",
+    "deer": "it decides on one request before it is answered, and a session's queries come one after the other",
+    "catp-plan": "it writes one plan for the whole request, and the queries of a session are not known before they come",
+    "prompt-end": _LAYOUT, "btp-stable": _LAYOUT, "ecoact-append": _LAYOUT,
+    "compact": "its model reads the rules and the present query from the whole conversation",
+    "summary": _ANSWERS, "btp-no-summary": _ANSWERS, "search": _ON_OFFER, "browse": _ON_OFFER,
+}  # fmt: skip
+"""Strategies and accesses without a meaning in a session, and why."""
 _BTP = frozenset(suffix for suffix in _ACCESS if suffix.startswith("btp"))
 _USUAL_COMBINATIONS = (("prompt",), ("btp",), ("ecoact",), ("ecoact", "btp"))
 
@@ -438,11 +530,11 @@ def make_agent(
     name: str,
     env_id: str | None = None,
     *,
-    model: str | LanguageModel = "simulated",
-    experience: Experience | str | Path | None = None,
-    search: SearchSettings | None = None,
-    btp: BtpSettings | None = None,
-    usefulness: Usefulness | str | Path | None = None,
+    model: "str | LanguageModel" = "simulated",
+    experience: "Experience | str | Path | None" = None,
+    search: "SearchSettings | None" = None,
+    btp: "BtpSettings | None" = None,
+    usefulness: "Usefulness | str | Path | None" = None,
 ) -> Agent:
     """Make an agent by its name.
 
@@ -469,9 +561,14 @@ def make_agent(
     return entry.make(AgentRequest(name, view_of(env_id or entry.env_id), model, experience, search, btp, usefulness))
 
 
-def make_model(name: str) -> LanguageModel:
+def make_model(name: str) -> "LanguageModel":
     """Make a language model by its name; raises UnknownName or ConfigError for what there is not or cannot be reached."""
+    from costgym.agents.models.named import make_real_model, read_model_name
+    from costgym.agents.models.simulated import is_simulated, read_rates
+
     if is_simulated(name):
+        from costgym.agents.one_world.simulated import SimulatedOneWorld
+
         return SimulatedOneWorld(read_rates(name))
     real = read_model_name(name)
     if real is None:
@@ -479,8 +576,10 @@ def make_model(name: str) -> LanguageModel:
     return make_real_model(real)
 
 
-def make_planner(name: str) -> Planner:
+def make_planner(name: str) -> "Planner":
     """Make an OpenCATP planner by its name, without the agent that plays its plans; raises as `make_agent` does."""
+    from costgym.agents.opencatp.base import PlanAgent
+
     agent = make_agent(name, PLANS)
     if not isinstance(agent, PlanAgent):
         raise ConfigError("planner", f"expected the name of a planner, got {name!r}, which plays token by token")
@@ -492,7 +591,11 @@ def _unknown(name: str, env_id: str | None) -> UnknownName | ConfigError:
     if env_id is not None and view_of(env_id) == SESSION_CHAT and (part := next(filter(NOT_IN_SESSIONS.get, parts), None)):
         known = ", ".join(entry.name for entry in agents(env_id))
         return ConfigError(f"agent {name}", f"expected an agent of sessions ({known}), got {part}: {NOT_IN_SESSIONS[part]}")
-    return UnknownName("agent" if env_id is None else f"agent of {env_id}", name, agent_names(env_id))
+    if env_id is None:
+        return UnknownName("agent", name, agent_names())
+    elsewhere = [view for entry in _AGENTS if entry.name == parts[0] for view in entry.env_ids if view != view_of(env_id)]
+    plays_in = f"it plays in {', '.join(dict.fromkeys(elsewhere))}" if elsewhere else ""
+    return UnknownName(f"agent of {env_id}", name, agent_names(env_id), plays_in)
 
 
 def trained_kinds() -> tuple[str, ...]:

@@ -87,4 +87,6 @@ class IdempotentAgent(RetryAgent):
             needs = tools[row, _NEED : _NEED + MAX_NEEDS] > 0
             if (tools[keyed, _NEED : _NEED + MAX_NEEDS][:, needs] > 0).any():
                 mask[row] = False  # a tool with a key serves the same
+        for need in np.flatnonzero(observation["effects"][:, PERHAPS] > 0):
+            mask[: len(tools)] &= (tools[:, _NEED + need] == 0) | (roles[:, WRITES] == 0) | (self._made > 0)
         return super().act(observation, {**info, "action_mask": mask})

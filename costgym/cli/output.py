@@ -73,10 +73,22 @@ def print_list(rows: list[dict[str, str]], json_file: Path | None) -> None:
     if not prints(False, json_file):
         return
     if sys.stdout.isatty():
-        print_table(list(rows[0]), [list(row.values()) for row in rows], rows[0])
+        _print_texts(rows)
     else:
         for line in (rows[0], *(row.values() for row in rows)):
             print("\t".join(line))
+
+
+def _print_texts(rows: list[dict[str, str]]) -> None:
+    """Print rows of texts as a table, whose first column holds names and is never folded, so that they can be copied."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for index, column in enumerate(rows[0]):
+        table.add_column(column, overflow="fold", no_wrap=index == 0)
+    for row in rows:
+        table.add_row(*row.values())
+    console().print(table)
 
 
 def console() -> Any:

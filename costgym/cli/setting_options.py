@@ -20,6 +20,8 @@ from pydantic.fields import FieldInfo
 from costgym.simulators.bounds import Settings, what_is_wrong
 from costgym.simulators.errors import ConfigError
 
+NUMBERS = {int: ("INTEGER", "a whole number"), float: ("NUMBER", "a number")}
+"""How a number is shown in help, and named in errors."""
 LARGEST_SHOWN = 1e12  # upper bounds above this are of no interest to a reader
 
 
@@ -81,16 +83,24 @@ class Option(NamedTuple):
     def parameter(self) -> inspect.Parameter:
         """The parameter that makes Typer show it."""
         heading = getattr(self.model, "heading", None)
-        description: dict[str, Any] = {"help": self.help, "metavar": self.extra.get("metavar") or None, "show_default": False}
+        number = self.form if self.form in (int, float) else None  # read by `read`, whose errors are in plain words
+        metavar = self.extra.get("metavar") or (NUMBERS[number][0] if number else "TEXT" if self.form is str else None)
+        description: dict[str, Any] = {"help": self.help, "metavar": metavar, "show_default": False}
         description["rich_help_panel"] = heading
         made = typer.Argument(**description) if self.is_argument else typer.Option(*self.names, **description)
         default = inspect.Parameter.empty if self.required else None
-        kind: Any = Annotated[self.form if self.required else self.form | None, made]
+        form = str if number else self.form
+        kind: Any = Annotated[form if self.required else form | None, made]
         return inspect.Parameter(self.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
 
     def read(self, value: Any) -> Any:
-        """Split a text into the values between its commas, and NAME=VALUE into both."""
+        """Convert the text of a number, split a text into the values between its commas, and NAME=VALUE into both."""
         kind = first_type(self.annotation)
+        if kind in NUMBERS and isinstance(value, str):
+            try:
+                return kind(value)
+            except ValueError:
+                raise ConfigError(self.shown_name, f"expected {NUMBERS[kind][1]}, got {value!r:.80}") from None
         origin, inner = get_origin(kind), [first_type(argument) for argument in get_args(kind)]
         if origin is dict:
             pairs = [text.partition("=") for text in value]

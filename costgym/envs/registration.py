@@ -5,12 +5,15 @@ import importlib
 import importlib.util
 import inspect
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
 from costgym.envs.base import BaseEnv, with_step_limit
 from costgym.simulators.errors import ConfigError, UnknownName, check_known
+
+if TYPE_CHECKING:
+    from costgym.simulators.scenario import Scenario
 
 NATIVE_ARGUMENTS = ("threads", "copy", "all_tables")  # arguments of the native batch that no single environment has
 
@@ -118,7 +121,7 @@ def worlds_of(env_id: str) -> tuple[int, ...]:
 
 def _definitions(env_id: str) -> list[ast.ClassDef]:
     """The class of an environment and its bases in the same file, which is read: importing all environments takes a second."""
-    check_known("environment", env_id, _known())
+    check_environment(env_id)
     module, _, name = str(gym.spec(env_id).entry_point).partition(":")
     spec = importlib.util.find_spec(module)
     assert spec is not None and spec.origin is not None
@@ -132,14 +135,25 @@ def _definitions(env_id: str) -> list[ast.ClassDef]:
 
 def versions_of(env_id: str) -> tuple[int, ...]:
     """The versions of the world that some version of an environment plays, in order."""
-    return tuple(sorted({world for known in _alike(env_id) for world in class_of(known).worlds}))
+    return tuple(sorted({world for known in _alike(env_id) for world in worlds_of(known)}))
 
 
 def in_version(env_id: str, world: int) -> str:
     """The id of the same environment that plays a version of the world; raises ConfigError where none does."""
-    if (found := next((known for known in _alike(env_id) if world in class_of(known).worlds), None)) is None:
+    if (found := next((known for known in _alike(env_id) if world in worlds_of(known)), None)) is None:
         raise ConfigError("env", f"expected an environment of version {world} of the world, got {env_id}, which has none")
     return found
+
+
+def default_id(view: str, scenario: "Scenario | None" = None, first: int | None = None) -> str:
+    """The id that is played where no version is named: that of the version of the world that the scenario states. Where it
+    states none, the version `first`, or the newest.
+
+    >>> default_id("costgym/MarketplaceChat-v0"), default_id("costgym/Marketplace-v0")
+    ('costgym/MarketplaceChat-v1', 'costgym/Marketplace-v0')
+    """
+    versions = sorted(versions_of(view), key=lambda version: (version == first, version), reverse=True)
+    return in_version(view, versions[0] if scenario is None else scenario.in_world(*versions).world)
 
 
 def _alike(env_id: str) -> list[str]:
@@ -147,9 +161,14 @@ def _alike(env_id: str) -> list[str]:
     return [known for known in _known() if known.rpartition("-v")[0] == env_id.rpartition("-v")[0]]
 
 
+def check_environment(env_id: str) -> None:
+    """Raise UnknownName, which names the nearest ids, unless there is such an environment of costgym; imports none."""
+    check_known("environment", env_id, _known())
+
+
 def class_of(env_id: str) -> type[BaseEnv[Any, Any]]:
     """The class of an environment."""
-    check_known("environment", env_id, _known())
+    check_environment(env_id)
     entry = gym.spec(env_id).entry_point
     assert isinstance(entry, str)
     module, _, name = entry.partition(":")

@@ -189,6 +189,11 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     def world_version(self) -> int:
         return self.scenario.world
 
+    def choice(self) -> str:
+        from costgym.envs.rendering.terminal import choice_text
+
+        return choice_text(self._playing())
+
     # -- worlds ----------------------------------------------------------------------------------------------------------
 
     def _enter(self, scenario: Scenario) -> None:

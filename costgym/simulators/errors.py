@@ -47,12 +47,12 @@ MAX_LISTED = 12  # known names in a message that offers no near one
 
 
 class UnknownName(CostGymError):
-    """A name is not registered; the message offers the nearest known ones."""
+    """A name is not registered; the message offers the nearest known ones, or a better hint."""
 
-    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+    def __init__(self, kind: str, name: str, known: Iterable[str], better: str = "") -> None:
         self.kind, self.name, self.known = kind, name, sorted(known)
         self.nearest = difflib.get_close_matches(name[:200], self.known, n=3, cutoff=0.4)
-        hint = f"; nearest: {', '.join(self.nearest)}" if self.nearest else ""
+        hint = f"; {better}" if better else f"; nearest: {', '.join(self.nearest)}" if self.nearest else ""
         few = len(self.known) <= MAX_LISTED
         listing = ", ".join(self.known[:MAX_LISTED]) + ("" if few else f" and {len(self.known) - MAX_LISTED} more")
         listed = f"; known: {listing or 'none'}" if few or not hint else ""

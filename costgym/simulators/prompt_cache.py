@@ -12,10 +12,14 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from costgym.simulators.bounds import Amount, Count, StrictModel
+from costgym.simulators.bounds import Amount, Count, StrictModel, is_none
 from costgym.simulators.usage import Segment, Usage
 
 MILLION = 1e6
+STANDARD = "standard"
+SERVICE_TIERS = (STANDARD, "batch", "flex", "priority")
+"""How soon a vendor answers a request; the price depends on it."""
+TOKEN_PRICES = ("input", "output", "cached", "cache_write", "cache_write_1h")
 
 
 class CacheRules(StrictModel):
@@ -35,6 +39,7 @@ class LongPrices(StrictModel):
     output: float = Field(ge=0, allow_inf_nan=False)
     cached: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     cache_write: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    cache_write_1h: float | None = Field(default=None, ge=0, allow_inf_nan=False, exclude_if=is_none)
 
 
 class ModelPrices(StrictModel):
@@ -47,7 +52,7 @@ class ModelPrices(StrictModel):
         cache: the rules of the cache.
         above: prices of long prompts, by ascending length.
         window: tokens that a request's prompt may have at most; None where that is not known.
-        batch, flex, priority: factors on all token prices in these modes.
+        batch, flex, priority: factors on all token prices in these service tiers.
         per_request: USD for each request; `search_per_query`: USD for each search of the vendor's own.
 
     >>> prices = ModelPrices(input=2, output=10, cached=0.2)
@@ -92,8 +97,13 @@ class ModelPrices(StrictModel):
         """The rules of the cache; the usual ones where only its price is known, None where there is none."""
         return self.cache if self.cache is not None or self.cached is None else CacheRules()
 
-    def price(self, usage: Usage) -> float:
-        """The price of one request, USD: every token by its class and by the length of the prompt."""
+    def price(self, usage: Usage, written_1h_tokens: int = 0, searches: int = 0) -> float:
+        """The price of one request, USD: every token by its class and by the length of the prompt.
+
+        Args:
+            written_1h_tokens: those of the tokens written to the cache that are to be kept for an hour.
+            searches: of the vendor's own, made for the reply.
+        """
         tier: ModelPrices | LongPrices = self
         for longer in self.above:
             if usage.input_tokens > longer.tokens:
@@ -102,7 +112,22 @@ class ModelPrices(StrictModel):
         written = self._class_price(tier, "cache_write") if usage.cache_write_tokens else 0.0
         fresh = usage.input_tokens - usage.cached_tokens - usage.cache_write_tokens
         total = fresh * tier.input + usage.cached_tokens * cached + usage.cache_write_tokens * written
-        return (total + usage.output_tokens * tier.output) / MILLION + self.per_request
+        if written_1h_tokens:
+            total += written_1h_tokens * (self._class_price(tier, "cache_write_1h") - written)
+        fees = self.per_request + searches * (self.search_per_query or 0.0)
+        return (total + usage.output_tokens * tier.output) / MILLION + fees
+
+    def in_service_tier(self, tier: str) -> "ModelPrices":
+        """The prices of requests in one of `SERVICE_TIERS`, for which the list must have a factor."""
+        factor = 1.0 if tier == STANDARD else float(getattr(self, tier))
+        above = tuple(longer.model_copy(update=_scaled(longer, factor, TOKEN_PRICES)) for longer in self.above)
+        return self.model_copy(update={**_scaled(self, factor, TOKEN_PRICES), "above": above})
+
+    def kept_an_hour(self) -> "ModelPrices":
+        """The prices and rules where every prompt is written to the cache for an hour, for which the list must have a price."""
+        rules = (self.rules or CacheRules()).model_copy(update={"ttl_s": 3600.0})
+        above = tuple(longer.model_copy(update={"cache_write": longer.cache_write_1h}) for longer in self.above)
+        return self.model_copy(update={"cache_write": self.cache_write_1h, "cache": rules, "above": above})
 
     def _class_price(self, tier: "ModelPrices | LongPrices", name: str) -> float:
         """The price of a class in a tier; where the tier has none, the ordinary price in the proportion of the input's."""
@@ -180,11 +205,11 @@ claude-sonnet-5 of 27 November 2026."""
 
 def in_currency(prices: ModelPrices, per_dollar: float) -> ModelPrices:
     """Prices in a currency of which so many units are a dollar."""
-    above = tuple(tier.model_copy(update=_scaled(tier, per_dollar)) for tier in prices.above)
-    return prices.model_copy(update={**_scaled(prices, per_dollar), "above": above})
+    names = (*TOKEN_PRICES, "per_request", "search_per_query")
+    above = tuple(tier.model_copy(update=_scaled(tier, per_dollar, TOKEN_PRICES)) for tier in prices.above)
+    return prices.model_copy(update={**_scaled(prices, per_dollar, names), "above": above})
 
 
-def _scaled(prices: ModelPrices | LongPrices, factor: float) -> dict[str, float]:
-    """What a list states of these prices, in another currency."""
-    names = ("input", "output", "cached", "cache_write", "cache_write_1h", "per_request", "search_per_query")
+def _scaled(prices: ModelPrices | LongPrices, factor: float, names: Iterable[str]) -> dict[str, float]:
+    """What a list states of these prices, times a factor."""
     return {name: value * factor for name in names if (value := getattr(prices, name, None)) is not None}

@@ -47,7 +47,7 @@ from costgym.simulators.marketplace.sources import (
 from costgym.simulators.marketplace.stress import Stress
 from costgym.simulators.marketplace.writing_market import WritingSource
 from costgym.simulators.one_world.source import OneWorldSource
-from costgym.simulators.pricing import FaasPricing
+from costgym.simulators.pricing import PRICINGS
 from costgym.simulators.prompt_cache import PER_DOLLAR, USUAL, CacheRules, LongPrices, ModelPrices, in_currency
 from costgym.simulators.result_sizes import SizedAnswers
 from costgym.simulators.retrieval import Retrieval, RetrievedTasks, Retriever
@@ -120,7 +120,8 @@ class Scenario(StrictModel):
         name, description: Its name, and one line for lists.
         seed: Keys everything that is drawn once per world.
         source: Where tools and tasks come from.
-        pricing: Flat fees (whole numbers from 1 to 10, as in BTP), or pay-per-use (`faas`, `faas-aws`).
+        pricing: Flat fees (whole numbers from 1 to 10, as in BTP), or pay-per-use: by the tables of OpenCATP (`faas`,
+            `faas-aws`), or by lists of 2026 (`aws-lambda-2026`, `modal-2026`; see `pricing`), which bill initialisation too.
         bill_failures, bill_cold_start: See rules 8 and 5 of `world`.
         currency: The currency's name, for display.
         tokens: Prices of the model's tokens; None where they are free.
@@ -154,7 +155,7 @@ class Scenario(StrictModel):
         | ForgedSource
         | WorldsSource
     ) = Field(default_factory=MarketplaceSource, discriminator="kind")
-    pricing: Literal["flat", "faas", "faas-aws"] = "flat"
+    pricing: Literal["flat", "faas", "faas-aws", "aws-lambda-2026", "modal-2026"] = "flat"
     bill_failures: bool = True
     bill_cold_start: bool = False
     currency: str = "credits"
@@ -239,7 +240,8 @@ class Scenario(StrictModel):
         if "world" not in self.source.model_fields_set:
             return self._moved(versions[0])
         wanted = " or ".join(map(str, versions))
-        raise ConfigError(f"scenario {self.name}", f"expected version {wanted} of the world, got {self.world}")
+        what_to_do = "choose an environment that plays it, or change `world` in its source"
+        raise ConfigError(f"scenario {self.name}", f"expected version {wanted} of the world, got {self.world}; {what_to_do}")
 
     def _moved(self, world: int) -> "Scenario":
         return self.model_copy(update={"source": self.source.model_copy(update={"world": world})})
@@ -346,7 +348,9 @@ def market_of(scenario: Scenario) -> Marketplace:
 
 def world_of(scenario: Scenario, market: Marketplace) -> World:
     """The world of given tools, tasks and answers under a scenario's rules, prices, failures and events, without its stress."""
-    pricing = {"flat": None, "faas": FaasPricing.opencatp(), "faas-aws": FaasPricing.aws()}[scenario.pricing]
+    pricing = PRICINGS[scenario.pricing]() if scenario.pricing != "flat" else None
+    shared = {name: getattr(scenario, name) for name in SHARED_FIELDS}
+    shared["bill_cold_start"] |= getattr(pricing, "bill_cold_start", False)
     retrieval = getattr(scenario.source, "candidates", None)
     bursts = scenario.failures.bursts
     for name in () if bursts is None else bursts.tools or ():
@@ -364,7 +368,7 @@ def world_of(scenario: Scenario, market: Marketplace) -> World:
         tokens=scenario.token_prices(),
         measured_thinking=scenario.thinking == "measured",
         events=Timetable(scenario.seed, scenario.events, market.catalog) if scenario.events else None,
-        **{name: getattr(scenario, name) for name in SHARED_FIELDS},
+        **shared,
     )
 
 

@@ -10,7 +10,7 @@ from costgym.simulators.calls import Candidate, Usage, WorldEvent, latency_facto
 from costgym.simulators.draws import DrawSource
 from costgym.simulators.failures import FailureModel, cumulative_kinds
 from costgym.simulators.ledger import Budget, Enforcement
-from costgym.simulators.pricing import FaasPricing
+from costgym.simulators.pricing import Pricing
 from costgym.simulators.prompt_cache import ModelPrices
 from costgym.simulators.retrieval import Retriever
 from costgym.simulators.rules.limits import Rules, make_rules
@@ -33,7 +33,7 @@ class WorldData:
     #: failures, judge: how calls fail, and how a lenient judge grades answers
     failures: FailureModel = field(default_factory=FailureModel)
     judge: Judge = field(default_factory=Judge)
-    faas: FaasPricing | None = None  #: pay-per-use pricing; None for flat fees
+    faas: Pricing | None = None  #: pay-per-use pricing; None for flat fees
     #: prices of the model's tokens; None where they are free (they are counted all the same)
     tokens: ModelPrices | None = None
     bill_failures: bool = True  #: executed calls that failed cost their price too

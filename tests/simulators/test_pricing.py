@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costgym.simulators.errors import ConfigError, InvalidProfile
-from costgym.simulators.pricing import FaasPricing
+from costgym.simulators.pricing import PRICINGS, FaasPricing, ListPricing
+from costgym.simulators.scenario import load_scenario
 
 MEMORY = st.floats(0.0, 20_000.0)
 INSTANT = st.floats(-100.0, 20_000.0)
@@ -82,3 +83,40 @@ def test_price_lists_are_checked(bad: float) -> None:
         FaasPricing(tier_mb=(2, 1), cpu_rate=(1.0, 1.0))
     with pytest.raises(ConfigError, match="one rate per tier"):
         FaasPricing(tier_mb=(1, 2), cpu_rate=(1.0,))
+
+
+def test_lambda_bills_memory_from_128_mb_whole_milliseconds_and_requests() -> None:
+    pricing = ListPricing.aws_lambda()
+    assert pricing.price(1000.0, 1024.0) == pytest.approx(2e-7 + 1.66667e-5)
+    assert pricing.price(0.2, 1.0, 3.0) == pytest.approx(2e-7 + 1.66667e-8 * 128 / 1024)
+    assert pricing.price(0.0, 1024.0) == 2e-7
+    assert pricing.rate_per_ms(600.0, 424.0) == pricing.rate_per_ms(1024.0)
+    with pytest.raises(InvalidProfile, match="none, since it has no GPUs, got 1 MB"):
+        pricing.price(1.0, 128.0, 0.0, 1.0)
+
+
+def test_modal_bills_a_core_memory_and_the_cheapest_gpu_that_holds_the_memory() -> None:
+    pricing = ListPricing.modal()
+    assert pricing.price(2000.0, 4096.0) == pytest.approx(2 * (1.31e-5 + 4 * 2.22e-6))
+    for gpu_gb, per_s in ((1, 0.000164), (16, 0.000164), (17, 0.000222), (48, 0.000694), (141, 0.001261)):
+        rate = pricing.rate_per_ms(1024.0, 0.0, 512.0, 1024.0 * gpu_gb - 512.0)
+        assert rate == pytest.approx((1.31e-5 + 2.22e-6 + per_s) / 1000)
+    with pytest.raises(InvalidProfile, match="at most 144384 MB on one GPU"):
+        pricing.rate_per_ms(0.0, 0.0, 200_000.0)
+
+
+@pytest.mark.parametrize("name", PRICINGS)
+def test_a_world_bills_by_the_list_that_its_scenario_names_and_initialisation_by_those_of_2026(name: str) -> None:
+    world = load_scenario("marketplace").model_copy(update={"pricing": name}).build()
+    pricing, candidate = PRICINGS[name](), world.candidates(0)[0]
+    profile = candidate.profile
+    memory = (profile.cpu_cons_mb, profile.cpu_inst_mb, profile.gpu_cons_mb, profile.gpu_inst_mb)
+    assert (candidate.fee, candidate.rate_per_s) == (pricing.per_run, 1000.0 * pricing.rate_per_ms(*memory))
+    assert world.bill_cold_start is (name in ("aws-lambda-2026", "modal-2026"))
+
+
+def test_a_list_that_makes_no_sense_is_refused() -> None:
+    with pytest.raises(ConfigError, match="ascending"):
+        ListPricing("list", 0.0, 0.0, gpus=((2.0, 1.0), (1.0, 2.0)))
+    with pytest.raises(ConfigError, match=r"ListPricing\.per_gb_s"):
+        ListPricing("list", 0.0, -1.0)

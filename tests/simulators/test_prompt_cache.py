@@ -49,6 +49,28 @@ def test_long_prompts_have_prices_of_their_own_for_every_class():
     assert prices.price(Usage(1001, 100, cached_tokens=1000)) == pytest.approx(0.5 + (4 + 1000 * 0.4 + 100 * 15) / 1e6)
 
 
+def test_service_tiers_scale_what_tokens_cost_and_leave_fees():
+    prices = ModelPrices(
+        input=2, output=10, cached=0.2, cache_write=2.5, cache_write_1h=4, batch=0.5, per_request=0.5, search_per_query=0.01,
+        above=(LongPrices(tokens=1000, input=4, output=15),),
+    )  # fmt: skip
+    for usage, tokens in (
+        (Usage(900, 100, 300, cache_write_tokens=500), 100 * 2 + 300 * 0.2 + 200 * 2.5 + 300 * 4 + 100 * 10),
+        (Usage(1900, 100, 300, cache_write_tokens=500), 1100 * 4 + 300 * 0.4 + 200 * 5 + 300 * 8 + 100 * 15),
+    ):
+        for tier, factor in (("standard", 1.0), ("batch", 0.5)):
+            price = prices.in_service_tier(tier).price(usage, written_1h_tokens=300, searches=2)
+            assert price == pytest.approx(0.52 + factor * tokens / 1e6)
+
+
+def test_a_prompt_that_is_kept_for_an_hour_costs_more_to_write_and_outlives_a_slow_tool():
+    prices = ModelPrices(input=2, output=10, cached=0.2, cache_write=2.5, cache_write_1h=4).kept_an_hour()
+    cache = PrefixCache(prices)
+    first, second = (cache.bill([FUNCTIONS], at_s) for at_s in (0.0, 3600.0))
+    assert (second.cached_tokens, cache.bill([FUNCTIONS], 7201.0).cached_tokens) == (2000, 0)
+    assert prices.price(first) == pytest.approx(2000 * 4 / 1e6)
+
+
 @pytest.mark.parametrize(
     ("fields", "words"),
     [

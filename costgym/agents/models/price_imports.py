@@ -1,7 +1,8 @@
 """Read the price tables that others keep: LiteLLM's file, OpenRouter's list of models, and the package genai-prices.
 
-All that they say of a model's tokens is read: classes of tokens, the cache's shortest prefix, prices of long prompts, and of
-batches, flexible and priority processing as factors. Where a list contradicts itself, the model is left out.
+All that they say of a model's tokens is read: classes of tokens, the cache's shortest prefix, the longest prompt, prices of
+long prompts, of requests and searches, and of service tiers as factors. A tier in which the classes have different factors is
+left out, so that its requests are refused rather than billed wrongly; so is a model whose prices contradict each other.
 """
 
 import datetime
@@ -23,11 +24,16 @@ _LITELLM = {
     "output": "output_cost_per_token",
     "cached": "cache_read_input_token_cost",
     "cache_write": "cache_creation_input_token_cost",
+    "cache_write_1h": "cache_creation_input_token_cost_above_1hr",
 }
 _OPENROUTER = {"input": "prompt", "output": "completion", "cached": "input_cache_read", "cache_write": "input_cache_write"}
-_GENAI = {"input": "input_mtok", "output": "output_mtok", "cached": "cache_read_mtok", "cache_write": "cache_write_mtok"}
+_GENAI = {
+    "input": "input_mtok", "output": "output_mtok", "cached": "cache_read_mtok", "cache_write": "cache_write_mtok",
+    "cache_write_1h": "cache_write_1h_mtok",
+}  # fmt: skip
 _CHATTING = ("chat", "responses", "completion")
-_MODES = {"batch": "batches", "flex": "flex", "priority": "priority"}
+_TIERS = {"batch": "batches", "flex": "flex", "priority": "priority"}
+_SAME_FACTOR = 0.05  # lists round prices
 _LONG = re.compile(r"input_cost_per_token_above_(\d{1,5})k_tokens")
 
 
@@ -43,7 +49,7 @@ def import_prices(source: str | Path, date: datetime.date, models: Sequence[str]
         DataError: the file has none of these formats.
         UnknownName: a wanted model has no price.
     """
-    entries = _genai_prices() if str(source) == GENAI_PRICES else _of_file(Path(source))
+    entries = _genai_prices(date) if str(source) == GENAI_PRICES else _of_file(Path(source))
     found = {name: prices for name, fields in entries if (prices := _prices(fields)) is not None}
     if not found:
         raise DataError(source, "has no prices of tokens; expected LiteLLM's or OpenRouter's table of models")
@@ -68,35 +74,51 @@ def _of_file(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 def _litellm(entry: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of `ModelPrices` that an entry of LiteLLM's file has."""
     fields = _classes(entry, _LITELLM)
-    fields["cache_write_1h"] = _per_million(entry.get("cache_creation_input_token_cost_above_1hr"))
+    for tier, suffix in _TIERS.items():
+        fields[tier] = _factor(fields, _classes(entry, _LITELLM, f"_{suffix}"))
     lengths = sorted({int(match[1]) for key in entry if (match := _LONG.fullmatch(key))})
     suffixes = [(1000 * length, f"_above_{length}k_tokens") for length in lengths]
     fields["above"] = [{"tokens": tokens, **_classes(entry, _LITELLM, suffix)} for tokens, suffix in suffixes]
-    for mode, suffix in _MODES.items():
-        ordinary, other = fields["input"], _per_million(entry.get(f"input_cost_per_token_{suffix}"))
-        fields[mode] = round(other / ordinary, 6) if ordinary and other else None
+    fields["window"], fields["per_request"] = (
+        _tokens(entry.get("max_input_tokens")),
+        _number(entry.get("input_cost_per_request")),
+    )
     searches = entry.get("search_context_cost_per_query")
     if isinstance(searches, Mapping):
         fields["search_per_query"] = _number(searches.get("search_context_size_medium"))
-    if isinstance(minimum := entry.get("prompt_cache_min_tokens"), int) and minimum > 0 and fields["cached"] is not None:
+    if (minimum := _tokens(entry.get("prompt_cache_min_tokens"))) and fields["cached"] is not None:
         fields["cache"] = {"minimum_tokens": minimum}
     return fields
 
 
-def _genai_prices() -> Iterator[tuple[str, dict[str, Any]]]:
-    """The models of the installed package, each under its own name and under that with its vendor's."""
+def _factor(ordinary: Mapping[str, Any], other: Mapping[str, Any]) -> float | None:
+    """What a tier's prices are times the ordinary ones; None where it is not the same factor for all, or one is not stated."""
+    if not (ordinary["input"] and ordinary["output"]) or None in (other["input"], other["output"]):
+        return None
+    factors = [other[name] / ordinary[name] for name in _LITELLM if other[name] is not None and ordinary[name]]
+    alike = min(factors) > 0 and max(factors) / min(factors) < 1 + _SAME_FACTOR
+    return round(factors[0], 6) if alike else None
+
+
+def _genai_prices(date: datetime.date) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The models of the installed package with the prices of a day, each under its vendor's name and its own."""
     for provider in require("genai_prices.data", "prices").providers:
         for model in provider.models:
             prices = model.prices
-            if isinstance(prices, list):  # dated prices: the last is today's
-                prices = prices[-1].prices
-            yield f"{provider.id}/{model.id}", _genai(vars(prices))
+            if isinstance(prices, list):  # the last that holds on that day
+                noon = datetime.datetime.combine(date, datetime.time(12), datetime.UTC)
+                holding = [dated.prices for dated in prices if dated.constraint is None or dated.constraint.active(noon)]
+                prices = (holding or [prices[0].prices])[-1]
+            fields = {**_genai(vars(prices)), "window": _tokens(model.context_window)}
+            for variant in getattr(model, "price_variants", None) or ():
+                tier = variant.when.get("service_tier", variant.when.get("processing"))
+                if tier in _TIERS and len(variant.when) == 1 and variant.constraint is None:
+                    fields[tier] = _factor(fields, _genai(vars(variant.prices)))
+            yield f"{provider.id}/{model.id}", fields
 
 
 def _genai(prices: Mapping[str, Any]) -> dict[str, Any]:
-    base = {name: getattr(prices.get(name), "base", prices.get(name)) for name in (*_GENAI.values(), "cache_write_1h_mtok")}
-    fields: dict[str, Any] = {name: _number(base[theirs]) for name, theirs in _GENAI.items()}
-    fields["cache_write_1h"] = _number(base["cache_write_1h_mtok"])
+    fields: dict[str, Any] = {name: _number(_base(prices.get(theirs))) for name, theirs in _GENAI.items()}
     lengths = sorted({tier.start for name in _GENAI.values() for tier in getattr(prices.get(name), "tiers", ())})
     fields["above"] = [
         {"tokens": length, **{name: _number(_at(prices.get(theirs), length)) for name, theirs in _GENAI.items()}}
@@ -108,9 +130,14 @@ def _genai(prices: Mapping[str, Any]) -> dict[str, Any]:
     return fields
 
 
+def _base(price: Any) -> Any:
+    """A price for prompts of any length, or for the shortest."""
+    return getattr(price, "base", price)
+
+
 def _at(price: Any, length: int) -> Any:
     """A price for prompts of over so many tokens."""
-    value = getattr(price, "base", price)
+    value = _base(price)
     for tier in getattr(price, "tiers", ()):
         value = tier.price if tier.start <= length else value
     return value
@@ -126,17 +153,14 @@ def _prices(fields: Mapping[str, Any]) -> ModelPrices | None:
     stated = {name: value for name, value in fields.items() if value is not None}
     if "input" not in stated or "output" not in stated:
         return None
-    stated["above"] = tuple(_stated(tier) for tier in stated.get("above", ()) if None not in (tier["input"], tier["output"]))
     if "cached" not in stated:  # written, but never read: the list is not complete
         stated = {name: value for name, value in stated.items() if not name.startswith("cache")}
+    tiers = [tier for tier in stated.get("above", ()) if None not in (tier["input"], tier["output"])]
+    stated["above"] = tuple({name: tier[name] for name in tier if name == "tokens" or name in stated} for tier in tiers)
     try:
         return ModelPrices(**stated)
     except ConfigError:
         return None
-
-
-def _stated(tier: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in tier.items() if value is not None}
 
 
 def _per_million(value: object) -> float | None:
@@ -151,3 +175,7 @@ def _number(value: object) -> float | None:
     except (TypeError, ValueError, OverflowError):
         return None
     return number if math.isfinite(number) and number >= 0 else None
+
+
+def _tokens(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None

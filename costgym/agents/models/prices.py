@@ -69,4 +69,4 @@ def load_prices(path: str | Path = DEFAULT_TABLE) -> PriceTable:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise DataError(path, f"{first['msg']} (got {first['input']!r:.60})", where) from None
+        raise DataError(path, f"{first['msg'].removeprefix('Value error, ')} (got {first['input']!r:.60})", where) from None

@@ -15,21 +15,6 @@ from costgym.envs.sessions.base import NEXT, WAIT
 from costgym.envs.sessions.chat import ASKED, OFFERS, PASSED
 from costgym.simulators.errors import ConfigError
 
-_LAYOUT = "its layout is for one task; here the functions stay as they are, and queries change"
-_ANSWERS, _ON_OFFER = "it concerns the final answer, which a session lacks", "all tools of a session are on offer already"
-NOT_IN_SESSIONS = {
-    "cot@5": "a second chain, which shares nothing with the first, would go on in the same session, so it is the same as one",
-    "tot-dfs": "it makes several steps to keep the best; in a session every step is a call, which is billed and stays",
-    "plan-act": "it plans once and never revises, and the queries of a session are not known before they come",
-    "toolplanner": "it reads from a request which functions are needed; queries of a session name the tools that serve them",
-    "deer": "it decides on one request before it is answered, and a session's queries come one after the other",
-    "catp-plan": "it writes one plan for the whole request, and the queries of a session are not known before they come",
-    "prompt-end": _LAYOUT, "btp-stable": _LAYOUT, "ecoact-append": _LAYOUT,
-    "compact": "its model reads the rules and the present query from the whole conversation",
-    "summary": _ANSWERS, "btp-no-summary": _ANSWERS, "search": _ON_OFFER, "browse": _ON_OFFER,
-}  # fmt: skip
-"""Strategies and accesses without a meaning in a session, and why."""
-
 
 class SessionReact(ReAct):
     """One chain to the session's end: neither a long chain nor a thought ends it."""

@@ -319,6 +319,16 @@ class Informed(InformedPaced):
         return self._program.worth_later(int(info["query"]))
 
 
+def optimistic() -> IndexPolicy:
+    """The index with memory, pacing and an upper confidence bound."""
+    return IndexPolicy("optimistic", memory=True, paced=True, optimism=OPTIMISM)
+
+
+def tuned() -> IndexPolicy:
+    """`optimistic` with all constants tuned together."""
+    return IndexPolicy("tuned", memory=True, paced=True, **TUNED)  # type: ignore[arg-type]
+
+
 class Hedged(IndexPolicy):
     """`optimistic`, which gives a call up that takes `patience` mean durations of its tool: it calls another tool beside it, or
     leaves the query.

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from costgym.cli.data.calibrate import print_reading
 from costgym.cli.options import JsonFile, Quiet, WorldOptions
 from costgym.cli.output import Progress, print_table, prints, save_json
+from costgym.experiments.play.costs.price_list import PriceList
 from costgym.experiments.play.options import Seed
 from costgym.simulators.bounds import Count, argument, option
 from costgym.simulators.errors import ConfigError
@@ -24,8 +25,8 @@ def cost(
         option("Of a log: only records with this value; `FIELD!=VALUE` for others; repeatable.", "FIELD=VALUE"),
     ] = None,
     world: WorldOptions,
+    price_list: PriceList,
     tasks_per_month: Annotated[Count, option("Tasks that a month brings.")] = 10_000,
-    prices: Annotated[Path | None, option("Price table; by default the package's.", "FILE")] = None,
     episodes: Annotated[Count, option("Episodes of each agent and model.")] = 60,
     seed: Seed = 0,
     json_file: JsonFile = None,
@@ -39,13 +40,14 @@ def cost(
 
     Example: `costgym cost --agents react,react+btp --models gpt-5-mini,claude-haiku-4-5 --tasks-per-month 10000`
     """
+    chosen = {name: str(value) for name, value in price_list.given.items() if value is not None}
     if traces:
         from costgym.experiments.play.costs.trace_costs import REPRICED, trace_costs
 
         if agents:
             raise ConfigError("--agents", "agents are forecast in a scenario; leave them out to price logs")
-        rows = trace_costs(traces, models or (), mode or REPRICED, tasks_per_month, prices, where)
-        save_json(json_file, {"rows": rows})
+        rows = trace_costs(traces, models or (), mode or REPRICED, tasks_per_month, price_list, where)
+        save_json(json_file, {"rows": rows, **chosen})
         if prints(quiet, json_file):
             _print_traces(rows, tasks_per_month)
         return
@@ -58,9 +60,17 @@ def cost(
 
     with Progress("playing", quiet) as progress:
         rows = forecast(
-            agents, models, world.arguments, tasks_per_month, prices, episodes, seed, progress=progress.update, say=progress.say
+            agents,
+            models,
+            world.arguments,
+            tasks_per_month,
+            price_list,
+            episodes,
+            seed,
+            progress=progress.update,
+            say=progress.say,
         )
-    save_json(json_file, {"rows": rows})
+    save_json(json_file, {"rows": rows, **chosen})
     if prints(quiet, json_file):
         _print(rows, tasks_per_month)
 
@@ -84,7 +94,9 @@ def _print_traces(rows: list[dict[str, Any]], tasks_per_month: int) -> None:
     print_table(columns, cells, columns[:3])
     for name, records in {row["agent"]: row["records"] for row in rows}.items():
         print_reading(records, f"{name}: " if len({row["agent"] for row in rows}) > 1 else "")
-    typer.echo(f"A month has {tasks_per_month:,} traces. Cache `recorded`: tokens by class as the log has them.")
+    meaning = {"recorded": "tokens by class as the log has them", "prefix": "counted again by the vendor's rules"}
+    cache = rows[0]["cache"]
+    typer.echo(f"A month has {tasks_per_month:,} traces. Cache `{cache}`: {meaning[cache]}.")
 
 
 def _print(rows: list[dict[str, Any]], tasks_per_month: int) -> None:

@@ -48,12 +48,16 @@ def leaderboard(
 
     Example: `costgym leaderboard --agents react,react+btp --budgets price=10,20,40 --out mine`
     """
+    from costgym.agents.registry import read_agent_name
     from costgym.experiments.board.suites import SUITES
 
     check_known("format", shown.format, FORMATS)
     if options.suite == "list":
         print_list([{"suite": suite.name, "what": suite.description} for suite in SUITES.values()], json_file)
         return
+    check_known("suite", options.suite, SUITES)
+    for name in options.agents or ():
+        read_agent_name(name)  # before the modules that play are imported
     if store is not None:
         from costgym.experiments.board.store.store import Store
 

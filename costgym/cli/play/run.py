@@ -8,7 +8,7 @@ import typer
 
 from costgym.cli.options import EnvName, JsonFile, Quiet, SpendingOptions, WorkerOptions, WorldOptions, requests_and_cost
 from costgym.cli.output import Progress, console, prints, save_json
-from costgym.cli.players import make_player
+from costgym.cli.players import find_player, make_player
 from costgym.experiments.play.options import Seed
 from costgym.simulators.bounds import Count, argument, option
 from costgym.simulators.errors import ConfigError
@@ -33,26 +33,25 @@ def run(
 
     Example: `costgym run react --budget price=20`
     """
-    from costgym.envs.base import base_env
-    from costgym.experiments.pages.table import print_row
-    from costgym.experiments.play.execution.concurrent import batch_of
-    from costgym.experiments.play.metrics import summarise
-    from costgym.experiments.play.models.notices import server_notices
-    from costgym.experiments.play.rollout import expect_spending, rollout
-
     if (name or agent) is None or None not in (name, agent):
         raise ConfigError("AGENT", "expected one agent, such as `costgym run greedy`; `costgym agents` lists them")
     player_name = str(name or agent)
+    find_player(player_name, env)
+
     if model.spend_limit is not None and model.cache is None:
         advice = "it keeps the replies that were paid for, and the same command with a higher limit continues from them"
         raise ConfigError("--spend-limit", f"expected --cache DIR too: {advice}")
     model.keep_replies()
+    from costgym.experiments.play.execution.concurrent import batch_of
+
     with (
         workers.open(model.model, model.batch, model.concurrency) as engine,
         Progress(f"playing {player_name}", quiet) as progress,
     ):
         sit_down = partial(make_player, player_name, env, world, seed, usefulness=usefulness, experience=experience)
         player, played = sit_down(model.model, model.prices, at_hand=batch_of(engine))
+        from costgym.experiments.play.rollout import expect_spending, rollout
+
         spending = model.spending(progress.say) if player.model else None
         if spending is not None:
             progress.state = partial(requests_and_cost, spending)
@@ -74,11 +73,17 @@ def run(
         typer.echo(f"error: {which} {len(results)} episodes could {negation}be played: {why}", err=True)
     if void == len(results):
         raise typer.Exit(1)
+    from costgym.experiments.play.metrics import summarise
+    from costgym.experiments.play.models.notices import server_notices
+
     row = summarise(results, world.grading or "strict", seed=seed)
     save_json(json_file, row)
     for notice in server_notices(row):
         typer.echo(f"note: {notice}", err=True)
     if prints(quiet, json_file):
+        from costgym.envs.base import base_env
+        from costgym.experiments.pages.table import print_row
+
         base = base_env(played)
         print_row(row, console(), base.world_spec().summary())
     if spending is not None:

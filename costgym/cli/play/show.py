@@ -1,5 +1,6 @@
-"""`costgym show`: look at one episode."""
+"""`costgym show`: look at an episode, or at two agents side by side."""
 
+import os
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -7,66 +8,105 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from costgym.cli.options import EnvName, WorldOptions
-from costgym.cli.players import make_player
+from costgym.cli.players import entry_and_id, find_player, make_player
 from costgym.experiments.play.options import Model, Seed
 from costgym.simulators.bounds import argument, option
-from costgym.simulators.errors import ConfigError, check_known
+from costgym.simulators.errors import ConfigError, UnknownName, check_known
+from costgym.simulators.files import write_atomically
 
 if TYPE_CHECKING:
     from costgym.experiments.pages.episode_report import EpisodeReport
 
-FORMATS = ("text", "png", "svg", "html")
+FORMATS = ("text", "png", "svg", "html", "gif")
+THEMES = ("light", "dark")
 
 
 def show(
     world: WorldOptions,
-    path: Annotated[
-        Path | None, argument("A trajectory file, collection, leaderboard run or submission; without it, an episode is played.")
+    what: Annotated[
+        list[str] | None,
+        argument(
+            "An agent, which plays; or a trajectory file, collection, leaderboard run or submission. Two are compared.", "WHAT"
+        ),
     ] = None,
     episode: Annotated[
         str | None, option("Recorded episode: its index or task, after the name of its file or agent.", "[KEY/]INDEX")
     ] = None,
-    agent: Annotated[str, option("Agent that plays if no recording is given.")] = "react",
+    agent: Annotated[str, option("Agent that plays if no argument says so.")] = "react",
     env: EnvName = None,
     task: Annotated[int, option("Number of the task within the split.")] = 0,
     seed: Seed = 0,
     model: Model = "simulated",
-    format: Annotated[str, option("text, png, svg or html.")] = "text",
+    format: Annotated[str, option("text, png, svg or html; gif of two.")] = "text",
+    theme: Annotated[str, option("Of a gif or png of two: light or dark; svg and html follow the reader.")] = "light",
     out: Annotated[Path | None, option("File to write; text is also printed.", "FILE")] = None,
 ) -> None:
-    """Show an episode: its calls over time, messages, costs and grade.
+    """Show an episode: its calls over time, messages, costs and grade. Two agents are shown side by side.
 
-    Example: `costgym show --agent react --task 7`
+    Example: `costgym show react --task 7`
 
     Example: `costgym show leaderboard --episode react/0 --format png`
+
+    Example: `costgym show react react+btp --budget price=30 --format svg`
     """
     check_known("format", format, FORMATS)
-    from costgym.experiments.pages.episode_report import report_recorded
-    from costgym.simulators.files import write_atomically
-
-    if path is not None:
-        shown = report_recorded(path, episode, world.data)
-        name = f"episode-{(episode or '0').replace('/', '-')}"
-    elif episode is not None:
+    check_known("theme", theme, THEMES)
+    names = list(what or [agent])
+    if len(names) > 2:
+        raise ConfigError("WHAT", f"expected one or two agents or recordings, got {len(names)}")
+    if format == "gif" and len(names) < 2:
+        raise ConfigError("--format", "a gif shows two agents, such as `costgym show react react+btp --format gif`")
+    recordings = [Path(name) for name in names if what and _is_recording(name, env)]
+    if recordings and len(recordings) < len(names):
+        raise ConfigError("WHAT", f"expected two agents or two recordings, got {' and '.join(names)}")
+    if episode is not None and not recordings:
         raise ConfigError("--episode", "expected the path of a recording too; or choose an episode to play with --task")
-    else:
-        shown = _play(agent, env, task, world, seed, model)
-        name = f"episode-{task}"
-    if format == "text":
-        typer.echo(shown.text, nl=False)
-        if out is not None:
-            write_atomically(out, shown.text)
-        return
-    target = out or Path(f"{name}.{format}")
-    if format == "png":
-        from PIL import Image
+    if recordings:
+        from costgym.experiments.pages.episode_report import report_recorded
 
-        store = BytesIO()
-        Image.fromarray(shown.png()).save(store, "PNG")
-        write_atomically(target, store.getvalue())
+        reports = [report_recorded(path, episode, world.data) for path in recordings]
+        chosen = (episode or "0").replace("/", "-")
     else:
-        write_atomically(target, shown.svg() if format == "svg" else shown.html())
+        _, view = entry_and_id(names[0], env, world)  # the second plays where the first does
+        reports = [_play(name, view, task, world, seed, model) for name in names]
+        chosen = str(task)
+    if format == "text":
+        text = "\n\n".join(report.text for report in reports)
+        typer.echo(text, nl=False)
+        if out is not None:
+            write_atomically(out, text)
+        return
+    target = out or Path(f"{'episode' if len(reports) == 1 else 'two-agents'}-{chosen}.{format}")
+    write_atomically(target, _drawn(reports, format, theme))
     typer.echo(str(target))
+
+
+def _is_recording(name: str, env: str | None) -> bool:
+    """Return whether a name is a path; what is neither a file nor an agent is one if it looks like one."""
+    if Path(name).exists():
+        return True
+    try:
+        find_player(name, env)
+    except UnknownName:
+        if os.sep in name or Path(name).suffix:
+            return True
+        raise
+    return False
+
+
+def _drawn(reports: "list[EpisodeReport]", format: str, theme: str) -> str | bytes:
+    report, *others = reports
+    if others:
+        from costgym.experiments.pages.two_agents import draw_two
+
+        return draw_two(report, others[0], format, theme)
+    if format != "png":
+        return report.svg() if format == "svg" else report.html()
+    from PIL import Image
+
+    store = BytesIO()
+    Image.fromarray(report.png()).save(store, "PNG")
+    return store.getvalue()
 
 
 def _play(agent: str, env: str | None, task: int, options: WorldOptions, seed: int, model: str) -> "EpisodeReport":

@@ -3,7 +3,7 @@
 import sys
 
 from costgym.cli.options import JsonFile
-from costgym.cli.output import console, print_list, save_json
+from costgym.cli.output import STANDARD_OUTPUT, console, print_list, save_json
 
 
 def agents(json_file: JsonFile = None) -> None:
@@ -11,35 +11,42 @@ def agents(json_file: JsonFile = None) -> None:
 
     Example: `costgym agents`
     """
-    from rich.table import Table
-
     from costgym.agents.registry import agents as all_agents
     from costgym.agents.registry import trained_kinds
     from costgym.envs.registration import versions_of
     from costgym.experiments.board.tracks import TRACKS, track_of
 
     tracks = [track for track in TRACKS.values() if not track.world]
-    worlds = {entry.env_id: " ".join(map(str, versions_of(entry.env_id))) for entry in all_agents()}
+    playing = {track.name: [entry for entry in all_agents() if track_of(entry.env_id) == track.name] for track in tracks}
+    env_ids = {entry.env_id for entries in playing.values() for entry in entries} | {track.views[0] for track in tracks}
+    worlds = {env_id: versions_of(env_id) for env_id in env_ids}
     rows = [
-        {"name": entry.name, "track": track.name, "env": entry.env_id, "world": worlds[entry.env_id], "what": entry.summary}
+        {
+            "name": entry.name,
+            "track": track.name,
+            "env": entry.env_id,
+            "world": " ".join(map(str, worlds[entry.env_id])),
+            "what": entry.summary,
+        }
         for track in tracks
-        for entry in all_agents()
-        if track_of(entry.env_id) == track.name
+        for entry in playing[track.name]
     ]
-    if not sys.stdout.isatty():
+    if not sys.stdout.isatty() or json_file == STANDARD_OUTPUT:
         print_list(rows, json_file)
         return
+    from rich.table import Table
+
     save_json(json_file, rows)
     screen = console()
     for track in tracks:
-        entries = [entry for entry in all_agents() if track_of(entry.env_id) == track.name]
+        entries = playing[track.name]
         table = Table(box=None, pad_edge=False, show_header=False)
         table.add_column(no_wrap=True, min_width=max((len(entry.name) for entry in entries), default=0))
         table.add_column(overflow="fold", ratio=1)
         for entry in entries:
             bound = "; a bound, never ranked" if entry.privileged else ""
             table.add_row(entry.name, f"{entry.summary}{bound}")
-        played = " and ".join(map(str, versions_of(track.views[0])))
+        played = " and ".join(map(str, worlds[track.views[0]]))
         screen.print(f"{track.title} ({track.views[0]}; world {played})", style="bold", highlight=False)
         screen.print(table)
         screen.print()

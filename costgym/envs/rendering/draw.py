@@ -1,4 +1,4 @@
-"""Draw an episode: a table of calls as text, a Gantt chart as an image or as a page."""
+"""Draw an episode's Gantt chart as an image or as a page."""
 
 from functools import lru_cache
 from html import escape
@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-from costgym.envs.rendering.chart import COLOURS, Bar, Chart, Marker, Row, number, ticks
-from costgym.simulators.episode import Episode
+from costgym.envs.rendering.chart import COLOURS, Bar, Chart, Marker, Row, ticks
 
 INK, FAINT, GRID, PAPER, EVENT, LIMIT = "#222222", "#666666", "#E6E6E6", "#FFFFFF", "#0072B2", "#D55E00"
 MARGIN, LANE, BAR, GAP, TEXT = 16, 18, 13, 8, 12
@@ -18,41 +17,22 @@ MAX_TITLE_LINES = 6
 _DASH = 4
 
 
-def episode_table(episode: Episode, verdict: str) -> str:
-    """Write the episode as a table of its calls, the rest of its budget and its result."""
-    lines = [f"task {episode.task.id}: {episode.task.query}", f"budget: {episode.budget}; seed {episode.seed}", ""]
-    names = [call.tool or "(unknown tool)" for call in episode.calls]
-    width = max([4, *map(len, names)])
-    lines.append(f"{'#':>3}  {'start':>8}  {'end':>8}  {'tool':<{width}}  {'status':<17}  {'price':>8}")
-    for i, (name, call) in enumerate(zip(names, episode.calls, strict=True)):
-        ended = call.finished_s >= 0
-        end = f"{call.finished_s:.2f}" if ended else ""
-        price = number(call.price) if call.k and ended else "-"
-        status = call.status.label if ended else "running"
-        lines.append(f"{i + 1:>3}  {call.submitted_s:>8.2f}  {end:>8}  {name:<{width}}  {status:<17}  {price:>8}")
-    if not episode.calls:
-        lines.append("     no calls")
-    left = ", ".join(f"{name} {number(value)}" for name, value in episode.remaining().items())
-    lines += ["", f"at {episode.now_s:.2f} s; {verdict}", *([f"left: {left}"] if left else [])]
-    return "\n".join(lines)
-
-
 # -- layout ---------------------------------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=4)
-def _font(size: int) -> Any:
+def font(size: int) -> Any:
     return ImageFont.load_default(size)
 
 
-def _wide(text: str, size: int = TEXT) -> float:
-    return float(_font(size).getlength(text))
+def text_width(text: str, size: int = TEXT) -> float:
+    return float(font(size).getlength(text))
 
 
-def _fit(text: str, room: float, size: int = TEXT, tail: bool = True) -> str:
+def fit(text: str, room: float, size: int = TEXT, tail: bool = True) -> str:
     """Cut a text to one line of the given width, to its beginning or, with `tail`, its beginning and end."""
     text = " ".join(text.split())
-    if _wide(text, size) <= room:
+    if text_width(text, size) <= room:
         return text
     # longer than any picture is wide, and measuring takes time in proportion to the length
     length = min(len(text), 400)
@@ -60,25 +40,25 @@ def _fit(text: str, room: float, size: int = TEXT, tail: bool = True) -> str:
         length -= max(1, length // 12)
         end = length // 3 if tail else 0
         short = f"{text[: length - end].rstrip()}...{text[len(text) - end :]}"
-        if _wide(short, size) <= room:
+        if text_width(short, size) <= room:
             return short
     return ""
 
 
-def _wrap(text: str, room: float, size: int, most: int) -> list[str]:
+def wrap(text: str, room: float, size: int, most: int) -> list[str]:
     """Break a text into at most so many lines of the given width; the last is cut where there is more."""
     words, lines = text.split(), [""]
     while words:
         longer = f"{lines[-1]} {words[0]}".strip()
-        if _wide(longer, size) <= room:
+        if text_width(longer, size) <= room:
             lines[-1] = longer
             words.pop(0)
         elif len(lines) == most:
-            return [*lines[:-1], _fit(" ".join([lines[-1], *words]), room, size, tail=False)]
+            return [*lines[:-1], fit(" ".join([lines[-1], *words]), room, size, tail=False)]
         elif lines[-1]:
             lines.append("")
         else:  # a word that is wider than a line
-            lines[-1] = _fit(words.pop(0), room, size, tail=False)
+            lines[-1] = fit(words.pop(0), room, size, tail=False)
             lines += [""] if words else []
     return lines
 
@@ -91,12 +71,12 @@ class _Layout:
         inner = width - 2 * MARGIN
         # the name column: as wide as the longest name, but not over a third of the picture
         names = [row.name for row in chart.rows] + [meter.resource for meter in chart.meters]
-        longest = max(map(_wide, names), default=0.0)
+        longest = max(map(text_width, names), default=0.0)
         self.left = MARGIN + min(longest, 0.32 * inner) + GAP
         self.right = float(width - MARGIN - 26)  # room for a price beside the last bar
-        self.title = _wrap(chart.title, inner, TEXT + 3, MAX_TITLE_LINES)
+        self.title = wrap(chart.title, inner, TEXT + 3, MAX_TITLE_LINES)
         self.title_tops = [MARGIN - 4.0 + i * (TEXT + 7) for i in range(len(self.title))]
-        self.lines = [_fit(chart.subtitle, inner), _fit(chart.verdict, inner)]
+        self.lines = [fit(chart.subtitle, inner), fit(chart.verdict, inner)]
         y = self.title_tops[-1] + TEXT + 14
         self.line_tops = [y + i * (TEXT + 6) for i in range(2)]
         y = self.line_tops[-1] + TEXT + 14
@@ -117,7 +97,7 @@ class _Layout:
         self.legend: list[tuple[str, float, float]] = []
         x = float(MARGIN)
         for name in chart.meanings:
-            need = 20 + _wide(name) + 18
+            need = 20 + text_width(name) + 18
             if x + need > width - MARGIN and x > MARGIN:
                 x, y = float(MARGIN), y + TEXT + 8
             self.legend.append((name, x, y))
@@ -132,7 +112,7 @@ class _Layout:
         ends: list[float] = []
         placed = []
         for marker in self.chart.markers:
-            room = _wide(marker.text, TEXT - 1)
+            room = text_width(marker.text, TEXT - 1)
             x = self.x(marker.at_s) + 3
             if x + room > self.width - MARGIN:
                 x -= room + 7
@@ -152,7 +132,7 @@ class _Layout:
             if bar.end_s > bar.ready_s or bar.meaning == "refused" or not pixels:
                 pixels.append((bar.meaning, begin, end))
             after = min((self.x(b.asked_s) for b in row.bars[i + 1 :] if b.lane == bar.lane), default=self.width - MARGIN / 2)
-            room = _wide(bar.label, TEXT - 2)
+            room = text_width(bar.label, TEXT - 2)
             label: tuple[float, str] | None = None
             if bar.label and room + 6 <= end - begin:
                 label = (begin + 3, PAPER if bar.meaning in ("ok", "failed", "refused", "cut off") else INK)
@@ -181,7 +161,7 @@ def _draw(pen: "_ImagePen | _PagePen", layout: _Layout) -> None:
     if not chart.rows:
         pen.text((left + right) / 2, layout.top + 24, "no calls", FAINT, TEXT, "middle")
     for row, top in zip(chart.rows, layout.row_tops, strict=True):
-        name = _fit(row.name, left - MARGIN - GAP)
+        name = fit(row.name, left - MARGIN - GAP)
         pen.text(left - GAP, top + row.lanes * LANE / 2 + 4, name, INK, TEXT, "end", row.name)
         for bar, pieces, y, label in layout.bars(row, top):
             for meaning, begin, end in pieces:
@@ -212,7 +192,7 @@ class _ImagePen:
         self._draw = ImageDraw.Draw(image)
 
     def text(self, x: float, y: float, text: str, colour: str, size: int = TEXT, anchor: str = "start", hint: str = "") -> None:
-        self._draw.text((x, y), text, colour, _font(size), anchor={"start": "ls", "middle": "ms", "end": "rs"}[anchor])
+        self._draw.text((x, y), text, colour, font(size), anchor={"start": "ls", "middle": "ms", "end": "rs"}[anchor])
 
     def box(self, x: float, y: float, width: float, height: float, colour: str, hint: str) -> None:
         if width > 0:
@@ -235,7 +215,7 @@ class _PagePen:
         title = f"<title>{escape(hint)}</title>" if hint else ""
         attributes = f'x="{x:.1f}" y="{y:.1f}" fill="{colour}" font-size="{size}" text-anchor="{anchor}"'
         # whatever font the reader has: as wide as it was measured
-        attributes += f' textLength="{_wide(text, size):.1f}" lengthAdjust="spacingAndGlyphs"'
+        attributes += f' textLength="{text_width(text, size):.1f}" lengthAdjust="spacingAndGlyphs"'
         self.elements.append(f"<text {attributes}>{title}{escape(text)}</text>")
 
     def box(self, x: float, y: float, width: float, height: float, colour: str, hint: str) -> None:

@@ -29,7 +29,7 @@ from costgym.simulators.errors import DataError, InvalidProfile, UnknownName, ch
 from costgym.simulators.files import read_json, read_yaml, write_atomically
 from costgym.simulators.opencatp.tools import LEVELS, TOOLS
 from costgym.simulators.plan import Plan, longest_path
-from costgym.simulators.pricing import FaasPricing
+from costgym.simulators.pricing import FaasPricing, Pricing
 
 FORMAT = "costgym.profile/1"
 _HERE = Path(__file__).parent
@@ -73,7 +73,7 @@ class Profile:
     hardware: str = ""
     source: str = ""
     date: str = ""
-    pricing: FaasPricing = field(default_factory=FaasPricing.opencatp)  #: prices of time and memory
+    pricing: Pricing = field(default_factory=FaasPricing.opencatp)  #: prices of time and memory
 
     def __post_init__(self) -> None:
         missing = [tool for tool in TOOLS if tool not in self.tools]

@@ -3,6 +3,7 @@
 import datetime
 import json
 from pathlib import Path
+from types import SimpleNamespace as Part
 
 import pytest
 
@@ -52,27 +53,61 @@ def test_everything_that_litellm_says_of_a_models_tokens_is_read(tmp_path: Path)
     long = {
         "input_cost_per_token": 3e-06, "output_cost_per_token": 1.5e-05, "mode": "chat", "prompt_cache_min_tokens": 2048,
         "cache_read_input_token_cost": 3e-07, "cache_creation_input_token_cost": 3.75e-06,
-        "cache_creation_input_token_cost_above_1hr": 6e-06, "input_cost_per_token_batches": 1.5e-06,
-        "input_cost_per_token_priority": 6e-06, "search_context_cost_per_query": {"search_context_size_medium": 0.01},
+        "cache_creation_input_token_cost_above_1hr": 6e-06, "max_input_tokens": 1_000_000, "input_cost_per_request": 0.002,
+        "input_cost_per_token_batches": 1.5e-06, "output_cost_per_token_batches": 7.5e-06,
+        "input_cost_per_token_flex": 1.5e-06, "output_cost_per_token_flex": 7.5e-06, "cache_read_input_token_cost_flex": 3e-07,
+        "input_cost_per_token_priority": 6e-06, "output_cost_per_token_priority": 3e-05,
+        "search_context_cost_per_query": {"search_context_size_medium": 0.01},
         "input_cost_per_token_above_200k_tokens": 6e-06, "output_cost_per_token_above_200k_tokens": 2.25e-05,
         "cache_read_input_token_cost_above_200k_tokens": 6e-07,
+        "cache_creation_input_token_cost_above_1hr_above_200k_tokens": 1.2e-05,
     }  # fmt: skip
     file = tmp_path / "models.json"
-    file.write_text(json.dumps({"long": long, "cheaper when long": {**long, "input_cost_per_token_above_200k_tokens": 1e-06}}))
+    unread = {**long, "cache_read_input_token_cost": None, "input_cost_per_token_priority": None}
+    cheaper = {**long, "input_cost_per_token_above_200k_tokens": 1e-06}
+    file.write_text(json.dumps({"long": long, "written, never read": unread, "cheaper when long": cheaper}))
     assert import_prices(file, DAY).models == {
         "long": ModelPrices(
             input=3, output=15, cached=0.3, cache_write=3.75, cache_write_1h=6, cache=CacheRules(minimum_tokens=2048),
-            batch=0.5, priority=2, search_per_query=0.01, above=(LongPrices(tokens=200_000, input=6, output=22.5, cached=0.6),),
-        )
+            batch=0.5, priority=2, search_per_query=0.01, per_request=0.002, window=1_000_000,  # flex reads at the full price
+            above=(LongPrices(tokens=200_000, input=6, output=22.5, cached=0.6, cache_write_1h=12),),
+        ),
+        "written, never read": ModelPrices(
+            input=3, output=15, batch=0.5, flex=0.5, search_per_query=0.01, per_request=0.002, window=1_000_000,
+            above=(LongPrices(tokens=200_000, input=6, output=22.5),),
+        ),
     }  # fmt: skip
+
+
+def test_everything_that_genai_prices_says_of_a_day_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    old = Part(input_mtok=5, output_mtok=25)
+    new = Part(
+        input_mtok=Part(base=2, tiers=[Part(start=200_000, price=4)]), output_mtok=10, cache_read_mtok=0.2,
+        cache_write_mtok=2.5, cache_write_1h_mtok=4, web_searches_kcount=10, requests_kcount=5,
+    )  # fmt: skip
+    tiers = [
+        Part(when={"processing": "batch"}, prices=Part(input_mtok=1, output_mtok=5), constraint=None),
+        Part(when={"service_tier": "flex"}, prices=Part(input_mtok=1, output_mtok=10), constraint=None),
+        Part(when={"service_tier": "priority", "speed": "fast"}, prices=Part(input_mtok=4, output_mtok=20), constraint=None),
+    ]
+    dated = [Part(constraint=None, prices=old), Part(constraint=Part(active=lambda noon: noon.date() >= DAY), prices=new)]
+    model = Part(id="m", prices=dated, context_window=1_000_000, price_variants=tiers)
+    package = Part(providers=[Part(id="v", models=[model])])
+    monkeypatch.setattr("costgym.agents.models.price_imports.require", lambda name, extra: package)
+    assert import_prices("genai-prices", DAY).models["v/m"] == ModelPrices(
+        input=2, output=10, cached=0.2, cache_write=2.5, cache_write_1h=4, batch=0.5, window=1_000_000, search_per_query=0.01,
+        per_request=0.005,
+        above=(LongPrices(tokens=200_000, input=4, output=10, cached=0.2, cache_write=2.5, cache_write_1h=4),),
+    )  # fmt: skip
+    before = import_prices("genai-prices", DAY - datetime.timedelta(days=1)).models["v/m"]
+    assert (before.input, before.output) == (5, 25)
 
 
 def test_the_package_genai_prices_is_a_source_too() -> None:
     pytest.importorskip("genai_prices")
     table = import_prices("genai-prices", DAY, ["anthropic/claude-sonnet-4-5"])
     prices = table.models["anthropic/claude-sonnet-4-5"]
-    assert (prices.cached, prices.cache_write, prices.cache_write_1h) == (0.3, 3.75, 6)
-    assert [(tier.tokens, tier.input) for tier in prices.above] == [(200_000, 6)]
+    assert (prices.cached, prices.cache_write, prices.cache_write_1h, prices.batch) == (0.3, 3.75, 6, 0.5)
 
 
 def test_what_cannot_be_imported_is_named_and_nothing_is_written(tmp_path: Path) -> None:

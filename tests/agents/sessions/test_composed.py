@@ -13,8 +13,7 @@ from costgym.agents.llm.access import REGISTER
 from costgym.agents.models.base import ACT, Function, FunctionCall, Message, Reply, reply
 from costgym.agents.models.simulated import SimulatedRates
 from costgym.agents.prompts import TRIED
-from costgym.agents.registry import agents
-from costgym.agents.sessions.composed import NOT_IN_SESSIONS
+from costgym.agents.registry import NOT_IN_SESSIONS, agents
 from costgym.agents.sessions.speaking import SimulatedSessionModel
 from costgym.envs.sessions.base import NEXT, RECALL
 from costgym.envs.sessions.chat import ASKED, SessionChatEnv

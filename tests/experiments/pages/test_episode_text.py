@@ -156,7 +156,7 @@ def test_a_plan_of_the_opencatp_leaderboard_is_shown_as_it_would_run(tmp_path: P
 @pytest.mark.parametrize("format", ["png", "svg", "html", "text"])
 def test_the_command_writes_pictures(folder: Path, tmp_path: Path, format: str, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / f"episode.{format}"
-    show(path=folder / "react", episode="1", format=format, out=out)
+    show(what=[str(folder / "react")], episode="1", format=format, out=out)
     assert capsys.readouterr().out == (out.read_text() if format == "text" else f"{out}\n")
     if format == "png":
         with Image.open(out) as image:
@@ -167,12 +167,12 @@ def test_the_command_writes_pictures(folder: Path, tmp_path: Path, format: str, 
 
 
 def test_a_played_episode_is_told_too(capsys: pytest.CaptureFixture[str]) -> None:
-    show(agent="cheapest", task=1)
+    show(what=["cheapest"], task=1)
     assert "Task test-00001" in capsys.readouterr().out
     with pytest.raises(costgym.ConfigError, match="expected the path of a recording"):
         show(episode="3")
     with pytest.raises(costgym.UnknownName, match="unknown format"):
-        show(format="gif")
+        show(format="bmp")
 
 
 def test_nothing_recorded_is_an_error(tmp_path: Path) -> None:

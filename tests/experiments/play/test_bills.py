@@ -63,7 +63,7 @@ def arguments(env_id: str) -> dict[str, Any]:
 
 
 def test_what_cannot_be_forecast_is_one_sentence() -> None:
-    with pytest.raises(UnknownName, match="nobody's"):
+    with pytest.raises(ConfigError, match="nobody's"):
         forecast(["react"], ["nobody's"], arguments, episodes=1)
     with pytest.raises((ConfigError, UnknownName), match="greedy"):
         forecast(["greedy"], ["gpt-5-mini"], arguments, episodes=1)
@@ -83,3 +83,26 @@ def test_the_command_forecasts_a_month_offline(tmp_path: Path) -> None:
     contract = {"usd_per_task", "usd_p50", "usd_p95", "usd_per_success", "usd_per_month", "success", "cached_share"}
     assert contract <= set(rows[0])
     assert load_prices("costgym/agents/models/prices_2026_11.yaml").date.isoformat() == rows[0]["prices"]
+
+
+CALL = '{"trace_id": "t", "model": "m", "prompt_tokens": 100, "completion_tokens": 9}'
+
+
+@pytest.mark.parametrize(
+    ("prices", "log", "words"),
+    [
+        ("{input: 2, output: 10, above: [{tokens: 9, input: 1, output: 10}]}", CALL, "tokens cost less than shorter ones"),
+        ("{input: 2, output: 10, cache: {ttl_s: 60}}", CALL, "a cache needs a price of what is read from it; add `cached`"),
+        ("{input: 2, output: 10}", '{"trace_id": "t", "model": "m"}', "none of its 1 records has tokens of a model"),
+        ("{input: 2, output: 10}", CALL.replace('"m"', '"mine"'), "unknown model in the price table"),
+    ],
+)
+def test_bad_lines_are_refused_in_one_sentence_and_nothing_is_written(
+    tmp_path: Path, prices: str, log: str, words: str
+) -> None:
+    table, calls, out = (tmp_path / name for name in ("prices.yaml", "calls.jsonl", "cost.json"))
+    table.write_text(f"date: 2026-11-27\nmodels:\n  m: {prices}\n")
+    calls.write_text(log)
+    result = invoke("cost", str(calls), "--prices", str(table), "--json", str(out))
+    assert (result.exit_code, result.stdout, out.exists()) == (2, "", False)
+    assert words in result.stderr and result.stderr.count("\n") == 1

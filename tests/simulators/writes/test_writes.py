@@ -263,3 +263,12 @@ def test_repeating_blindly_loses_more_money_than_checking() -> None:
         results = costgym.rollout(env, make_agent(name), episodes=60, seed=0)
         lost[name] = np.mean([result.figures["money_lost"] for result in results])
     assert lost["retry"] > 2 * lost["check-then-retry"] and lost["retry"] > 2 * lost["idempotent"]
+
+
+def test_the_agent_with_keys_tries_no_second_tool_after_an_end_that_may_have_had_an_effect() -> None:
+    from costgym.agents import make_agent
+
+    world = scenario(tool("first", 0.0, idempotent=True, happens=1.0), tool("second", idempotent=True))
+    env = costgym.make("costgym/Marketplace-v0", scenario=world)
+    [result] = costgym.rollout(env, make_agent("idempotent"), episodes=1, seed=0)
+    assert (result.attempts, result.figures["duplicates"], result.figures["money_lost"]) == (4, 0, 0.0)

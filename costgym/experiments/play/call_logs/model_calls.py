@@ -4,6 +4,7 @@ Known are spans of OpenTelemetry, OpenInference and Vercel AI, records of LiteLL
 Code, ATIF trajectories, TraceLab's rounds, and whatever carries a vendor's own report of usage.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,17 +15,29 @@ from costgym.experiments.play.call_logs.records import Record, at, first
 from costgym.experiments.play.call_logs.selection import Selection, records_of
 from costgym.simulators.calls import Usage
 from costgym.simulators.errors import DataError
+from costgym.simulators.prompt_cache import STANDARD
 
 _MODEL = (
     "attributes.gen_ai.response.model", "attributes.gen_ai.request.model", "attributes.llm.model_name",
     "attributes.ai.model.id",
     "message.model", "model", "extra.metadata.ls_model_name", "response.model", "model_name", "agent.model_name",
 )  # fmt: skip
+_THREAD = ("agentId", "trajectory_id")
 _TRACE = (
     "context.trace_id", "trace_id", "traceId", "sessionId", "session_id", "litellm_trace_id", "request_tags.trace_id", "id",
 )  # fmt: skip
 _TIME = ("start_time", "startTime", "timestamp", "timing_events.0.timestamp", "created_at", "ts")
 _MESSAGE = ("message.id", "round_id")  # a reply that a log writes once for each of its parts
+_REPORT = ("message.usage", "usage", "response.usage", "metrics.extra", "outputs.usage", "body.usage")
+_KEPT_AN_HOUR = ("cache_creation.ephemeral_1h_input_tokens",)
+_SEARCHES = ("server_tool_use.web_search_requests", "prompt_tokens_details.web_search_requests")
+_SERVICE_TIER = (
+    "service_tier", "response.service_tier", "attributes.openai.response.service_tier",
+    "attributes.gen_ai.openai.response.service_tier",
+)  # fmt: skip
+_STANDARD_TIERS = frozenset({"standard", "default", "auto", "on_demand"})
+STEP_WITHOUT_TOKENS = "steps of agents without tokens"
+_MOST_SUBAGENTS = 1000
 
 
 class _Names(NamedTuple):
@@ -63,7 +76,12 @@ _DIALECTS = (
         ("usageDetails.cache_creation_input_tokens", "usage_details.cache_creation_input_tokens"),
         apart=True,
     ),
-    _Names(("metrics.prompt_tokens",), ("metrics.completion_tokens",), ("metrics.cached_tokens",)),
+    _Names(
+        ("metrics.prompt_tokens",),
+        ("metrics.completion_tokens",),
+        ("metrics.cached_tokens",),
+        ("metrics.extra.cache_creation_input_tokens", "metrics.extra.cache_write_tokens"),
+    ),
     _Names(("input_tokens_total",), ("output_tokens",), ("prefix_tokens",), ("claude_cache_creation_input_tokens",)),
     _Names(("prompt_tokens",), ("completion_tokens",), ("cache_read_input_tokens",), ("cache_creation_input_tokens",)),
 )  # fmt: skip
@@ -71,12 +89,25 @@ _REPORTS = ("", "message", "response", "outputs", "outputs.llm_output", "body") 
 
 
 class ModelCall(NamedTuple):
-    """A request to a model, as a log has it; `at_s` is None where it has no time."""
+    """A request to a model, as a log has it.
+
+    Attributes:
+        trace: the task that it belongs to.
+        at_s: its time, seconds since 1970; None where the log has none.
+        written_1h_tokens: those of `usage.cache_write_tokens` that are to be kept for an hour.
+        searches: the vendor's own searches that it billed.
+        service_tier: as the vendor names it, but "standard" for each of the ordinary ones.
+        thread: the conversation within the trace whose prompts grow from request to request; a subagent has one of its own.
+    """
 
     trace: str
     model: str
     usage: Usage
     at_s: float | None
+    written_1h_tokens: int = 0
+    searches: int = 0
+    service_tier: str = STANDARD
+    thread: str = ""
 
 
 class ModelLog(NamedTuple):
@@ -93,9 +124,10 @@ def read_model_calls(path: Path, where: Mapping[str, str] | None = None) -> Mode
     last: dict[str, int] = {}  # index of the call of each message that is written in parts
     selection = Selection(path, where)
     for record in selection.chosen(records_of(path)):
-        found = [(value, call) for value, trace in _values(record) if (call := _call(value, trace)) is not None]
-        selection.left_out["records without tokens of a model"] += not found
-        for value, call in found:
+        values = list(_values(record, selection.left_out))
+        read = [(value, call) for value, origin in values if (call := _call(value, origin)) is not None]
+        selection.left_out["records without tokens of a model"] += not read
+        for value, call in read:
             message = first(value, _MESSAGE)
             if isinstance(message, str):
                 if message in last:
@@ -113,26 +145,50 @@ def read_model_calls(path: Path, where: Mapping[str, str] | None = None) -> Mode
     return ModelLog(calls, selection.report())
 
 
-def _values(record: Record) -> Iterator[tuple[Mapping[str, Any], str | None]]:
-    """A record or its steps, each with the trace that the whole is, where the record is one."""
-    value = record.value
-    if not isinstance(value, Mapping):
+class _Origin(NamedTuple):
+    """The trajectory that a step belongs to."""
+
+    trace: str
+    thread: str
+
+
+def _values(record: Record, left_out: Counter[str]) -> Iterator[tuple[Mapping[str, Any], _Origin | None]]:
+    """A record or, where it is a trajectory, its steps and those of the subagents that it holds, each with its trajectory."""
+    if not isinstance(record.value, Mapping):
         return
-    if isinstance(value.get("steps"), list):
-        session, model = str(first(value, _TRACE) or record.location), first(value, _MODEL)
-        for step in value["steps"]:
-            if isinstance(step, Mapping):
-                yield {"model": model, **step}, session
-    else:
-        yield value, None
+    if not isinstance(record.value.get("steps"), list):
+        yield record.value, None
+        return
+    trace = str(first(record.value, _TRACE) or record.location)
+    waiting = [record.value]
+    for trajectory in waiting:
+        thread, model = str(first(trajectory, _THREAD) or ""), first(trajectory, ("agent.model_name", *_MODEL))
+        for step in _objects(trajectory.get("steps")):
+            if step.get("is_copied_context") is True:  # counted where it was made
+                continue
+            value = {**step, "model": first(step, ("model_name", "model")) or model}
+            asked = step.get("source") == "agent" and step.get("llm_call_count") != 0
+            left_out[STEP_WITHOUT_TOKENS] += asked and _usage(value) is None
+            yield value, _Origin(trace, thread)
+        if len(waiting) < _MOST_SUBAGENTS:
+            waiting += _objects(trajectory.get("subagent_trajectories"))
 
 
-def _call(value: Mapping[str, Any], trace: str | None) -> ModelCall | None:
+def _objects(value: Any) -> list[Mapping[str, Any]]:
+    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
+
+
+def _call(value: Mapping[str, Any], origin: _Origin | None) -> ModelCall | None:
     usage = _usage(value)
     if usage is None:
         return None
-    at_s = first(value, _TIME)
-    return ModelCall(trace or str(first(value, _TRACE) or ""), str(first(value, _MODEL) or ""), usage, moment(at_s))
+    at_s, report = first(value, _TIME), first(value, _REPORT)
+    trace, thread = origin or (str(first(value, _TRACE) or ""), str(first(value, _THREAD) or ""))
+    kept_an_hour = min(_count(first(report, _KEPT_AN_HOUR)) or 0, usage.cache_write_tokens)
+    searches = _count(first(report, _SEARCHES)) or 0
+    tier = first(report, _SERVICE_TIER[:1]) or first(value, _SERVICE_TIER)
+    tier = STANDARD if not isinstance(tier, str) or tier in _STANDARD_TIERS else tier
+    return ModelCall(trace, str(first(value, _MODEL) or ""), usage, moment(at_s), kept_an_hour, searches, tier, thread)
 
 
 def _usage(value: Mapping[str, Any]) -> Usage | None:

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from costgym.agents.models.prices import PriceTable, load_prices, shipped_prices
 from costgym.experiments.play.call_logs.model_calls import ModelCall, read_model_calls
 from costgym.experiments.play.costs.bills import CLASSES
+from costgym.experiments.play.costs.price_list import AS_LISTED, PriceList
 from costgym.simulators.calls import Segment, Usage
-from costgym.simulators.errors import ConfigError, UnknownName
+from costgym.simulators.errors import ConfigError
 from costgym.simulators.prompt_cache import ModelPrices, PrefixCache
 
 REPRICED, RESCHEDULED = "repriced", "rescheduled"
@@ -26,7 +26,7 @@ def trace_costs(
     models: Sequence[str] = (),
     mode: str = REPRICED,
     tasks_per_month: int = 10_000,
-    prices: str | Path | None = None,
+    price_list: PriceList = AS_LISTED,
     where: Mapping[str, str] | None = None,
 ) -> list[dict[str, Any]]:
     """Sum up what the model calls of logs cost, in US dollars; a task is a trace.
@@ -34,58 +34,72 @@ def trace_costs(
     Args:
         models: of the price table, each instead of the models that the log names; none for those.
         mode: "repriced" or "rescheduled".
-        prices: a price table; None for the package's.
+        price_list: a request whose service tier it does not choose is billed in that of the log.
         where: as for `read_log`.
 
     Returns:
         A row for each log and model; `records` says what was left out of the log.
 
     Raises:
-        ConfigError: the mode is unknown, or a log without times is to be rescheduled.
+        ConfigError: the mode is unknown, a log without times is to be rescheduled, a time to live is chosen where nothing is
+            counted again, or the table has no price of something that a log is billed for.
         DataError: a log has no tokens of a model.
-        UnknownName: a model is in no table.
     """
     if mode not in MODES:
         raise ConfigError("--mode", f"expected {' or '.join(MODES)}, got {mode!r:.40}")
+    if mode == REPRICED and price_list.cache_ttl is not None:
+        raise ConfigError("--cache-ttl", f"tokens that are repriced were cached as the log says; add --mode {RESCHEDULED}")
     rows = []
     for path in paths:
         calls, records = read_model_calls(path, where)
         for model in models or (None,):
-            price_of = _prices(calls, model, prices)
-            usages = [call.usage for call in calls] if mode == REPRICED else _rescheduled(path, calls, price_of)
-            costs = [price_of(call).price(usage) for call, usage in zip(calls, usages, strict=True)]
+            price_of = _prices(calls, model, price_list)
+            for call in calls:
+                _check_listed(path, call, model or call.model, price_of(call), mode)
+            if mode == REPRICED:
+                usages = [call.usage for call in calls]
+                costs = [price_of(call).price(call.usage, call.written_1h_tokens, call.searches) for call in calls]
+            else:
+                usages = _rescheduled(path, calls, price_of)
+                costs = [price_of(call).price(usage, 0, call.searches) for call, usage in zip(calls, usages, strict=True)]
             names = sorted({call.model for call in calls}) if model is None else [model]
             row = {"agent": path.name, "model": ", ".join(names), "cache": "recorded" if mode == REPRICED else "prefix"}
             rows.append({**row, **_summary(calls, usages, costs, tasks_per_month), "records": records})
     return rows
 
 
-def _prices(calls: Sequence[ModelCall], model: str | None, path: str | Path | None) -> Callable[[ModelCall], ModelPrices]:
+def _prices(calls: Sequence[ModelCall], model: str | None, price_list: PriceList) -> Callable[[ModelCall], ModelPrices]:
     """The prices of each call's model, all looked up before anything is priced."""
-    names = {call.model for call in calls} if model is None else {model}
-    prices = {name: _listed(name, shipped_prices(name) if path is None else load_prices(path)) for name in sorted(names)}
-    return lambda call: prices[call.model if model is None else model]
+
+    def key(call: ModelCall) -> tuple[str, str]:
+        return model or call.model, call.service_tier
+
+    prices = {billed: price_list.of(*billed) for billed in sorted({key(call) for call in calls})}
+    return lambda call: prices[key(call)]
 
 
-def _listed(name: str, table: PriceTable) -> ModelPrices:
-    """The prices of a model, which a log may name with its vendor, as in `openai/gpt-5-mini`."""
-    for known in (name, name.rpartition("/")[2]):
-        if known in table.models:
-            return table.models[known]
-    problem = UnknownName("model in the price table", name, table.models)
-    raise ConfigError("--prices", f"{problem}; give a table that lists it, or price the log as another model with --models")
+def _check_listed(path: Path, call: ModelCall, model: str, prices: ModelPrices, mode: str) -> None:
+    """Raise ConfigError where the table has no price of something that the call is billed for."""
+    if mode == REPRICED and call.written_1h_tokens and prices.cache_write is not None and prices.cache_write_1h is None:
+        lacks = "prompts that are kept for an hour (`cache_write_1h`)"
+    elif call.searches and prices.search_per_query is None:
+        lacks = "searches (`search_per_query`)"
+    else:
+        return
+    advice = "give a table that does, or price the log as another model with --models"
+    raise ConfigError("--prices", f"{path} has {lacks}, for which the table has no price of {model}; {advice}")
 
 
 def _rescheduled(path: Path, calls: Sequence[ModelCall], price_of: Callable[[ModelCall], ModelPrices]) -> list[Usage]:
-    """Count the classes of tokens again. A prompt that is at least as long as the one before it in its trace is taken to begin
-    with it: a log has no texts."""
+    """Count the classes of tokens again. A prompt that is at least as long as the one before it in its conversation is taken to
+    begin with it: a log has no texts."""
     if any(call.at_s is None for call in calls):
         raise ConfigError("--mode", f"{path} has model calls without a time; only `repriced` needs none")
-    caches: dict[tuple[str, str], PrefixCache] = {}
-    prompts: dict[tuple[str, str], list[Segment]] = {}
+    caches: dict[tuple[str, str, str], PrefixCache] = {}
+    prompts: dict[tuple[str, str, str], list[Segment]] = {}
     usages = []
     for number, call in enumerate(calls):
-        key = call.trace, call.model
+        key = call.trace, call.thread, call.model
         prompt = prompts.setdefault(key, [])
         appended = call.usage.input_tokens - sum(tokens for _, tokens in prompt)
         if appended < 0:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from costgym.experiments.play.call_logs.model_calls import ModelCall, read_model_calls
+from costgym.experiments.play.costs.price_list import PriceList
 from costgym.experiments.play.costs.trace_costs import trace_costs
 from costgym.simulators.calls import Usage
 from costgym.simulators.errors import ConfigError, DataError
@@ -35,6 +36,7 @@ LANGFUSE = {
     "traceId": "t", "startTime": 5, "model": "m",
     "usageDetails": {"input": 10, "output": 9, "cache_read_input_tokens": 60, "cache_creation_input_tokens": 30},
 }  # fmt: skip
+CLAUDE_CODE_SESSION, ATIF = (Path(__file__).with_name(name) for name in ("claude_code.jsonl", "atif.json"))
 WHOLE = ModelCall("t", "m", Usage(100, 9, 60, cache_write_tokens=30), 5.0)
 
 
@@ -45,19 +47,105 @@ def test_dialects_agree_on_the_classes_of_tokens(tmp_path: Path, record: dict[st
     assert read_model_calls(log).calls == [WHOLE]
 
 
-def test_a_message_that_is_written_in_parts_is_counted_once(tmp_path: Path) -> None:
+def test_a_session_of_claude_code_is_priced_with_its_subagent_its_hour_long_cache_and_its_search() -> None:
+    (row,) = trace_costs([CLAUDE_CODE_SESSION])
+    calls = read_model_calls(CLAUDE_CODE_SESSION)
+    assert [(call.usage, call.written_1h_tokens, call.searches, call.thread) for call in calls.calls] == [
+        (Usage(12_004, 212, cache_write_tokens=12_000), 12_000, 0, ""),  # written in two parts: the last has the count
+        (Usage(5_003, 150, cache_write_tokens=5_000), 0, 0, "6e067db7"),
+        (Usage(12_806, 340, 12_000, cache_write_tokens=800), 800, 1, ""),
+        (Usage(13_202, 90, 12_800, cache_write_tokens=400), 400, 0, ""),
+    ]
+    assert calls.records["left_out"] == {"records without tokens of a model": 5}  # an error that Claude Code made up is one
+    sonnet = 12 * 2 + 24_800 * 0.2 + 13_200 * 4 + 642 * 10
+    haiku = 3 * 1 + 5_000 * 1.25 + 150 * 5
+    assert row["usd"] == pytest.approx((sonnet + haiku) / 1e6 + 0.01)
+    assert (row["tasks"], row["model"]) == (1, "claude-haiku-4-5-20251001, claude-sonnet-5")
+
+
+def test_a_session_is_rescheduled_conversation_by_conversation() -> None:
+    (row,) = trace_costs([CLAUDE_CODE_SESSION], mode="rescheduled")  # for five minutes: the last request comes after six
+    sonnet = 12_004 * 2.5 + 12_004 * 0.2 + 802 * 2.5 + 13_202 * 2.5 + 642 * 10
+    assert row["usd"] == pytest.approx((sonnet + 5_003 * 1.25 + 150 * 5) / 1e6 + 0.01)
+    (row,) = trace_costs([CLAUDE_CODE_SESSION], mode="rescheduled", price_list=PriceList(cache_ttl="1h"))
+    sonnet = 12_004 * 4 + 12_004 * 0.2 + 802 * 4 + 12_806 * 0.2 + 396 * 4 + 642 * 10
+    assert row["usd"] == pytest.approx((sonnet + 5_003 * 2 + 150 * 5) / 1e6 + 0.01)
+
+
+@pytest.mark.parametrize(
+    ("record", "tier"),
+    [
+        ({**CLAUDE_CODE, "message": {**CLAUDE_CODE["message"], "usage": {**ANTHROPIC, "service_tier": "batch"}}}, "batch"),
+        ({**OTEL, "attributes": {**OTEL["attributes"], "openai.response.service_tier": "flex"}}, "flex"),
+        ({**OTEL, "attributes": {**OTEL["attributes"], "openai.response.service_tier": "default"}}, "standard"),
+    ],
+)
+def test_requests_are_billed_in_the_tier_of_the_log_or_in_one_that_is_chosen(
+    tmp_path: Path, record: dict[str, Any], tier: str
+) -> None:
     log = tmp_path / "log.jsonl"
-    parts = [{**CLAUDE_CODE, "message": {**CLAUDE_CODE["message"], "usage": {**ANTHROPIC, "output_tokens": n}}} for n in (1, 9)]
-    log.write_text("\n".join(map(json.dumps, parts)))
-    assert read_model_calls(log).calls == [WHOLE]
+    log.write_text(json.dumps(record))
+    assert read_model_calls(log).calls == [WHOLE._replace(service_tier=tier)]
+    dollars = {
+        chosen: trace_costs([log], ["gpt-5-mini"], price_list=PriceList(service_tier=chosen))[0]["usd"]
+        for chosen in (None, "standard", "batch", "flex", "priority")
+    }
+    standard = (40 * 0.25 + 60 * 0.025 + 9 * 2) / 1e6
+    factors = {"standard": 1.0, "batch": 0.5, "flex": 0.5, "priority": 1.8}
+    assert dollars == pytest.approx({None: standard * factors[tier], **{name: standard * factors[name] for name in factors}})
 
 
-def test_the_steps_of_an_atif_trajectory_are_its_calls(tmp_path: Path) -> None:
-    metrics = {"prompt_tokens": 100, "completion_tokens": 9, "cached_tokens": 60}
-    log = tmp_path / "log.json"
-    steps = [{"source": "user"}, {"source": "agent", "timestamp": 5, "metrics": metrics}]
-    log.write_text(json.dumps({"schema_version": "ATIF-v1.7", "session_id": "t", "agent": {"model_name": "m"}, "steps": steps}))
-    assert read_model_calls(log).calls == [ModelCall("t", "m", Usage(100, 9, 60), 5.0)]
+def test_what_cannot_be_billed_as_chosen_is_one_sentence(tmp_path: Path) -> None:
+    for chosen, words in (
+        ({"service_tier": "flex"}, "claude-sonnet-5 has no price in the service tier 'flex'"),
+        ({"service_tier": "cheap"}, "expected one of standard, batch, flex, priority, got 'cheap'"),
+        ({"cache_ttl": "2h"}, "expected 5m or 1h, got '2h'"),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            trace_costs([CLAUDE_CODE_SESSION], ["claude-sonnet-5"], "rescheduled", price_list=PriceList(**chosen))
+    with pytest.raises(ConfigError, match=r"gpt-5\.1 has no price of prompts that are kept for an hour"):
+        trace_costs([CLAUDE_CODE_SESSION], ["gpt-5.1"], "rescheduled", price_list=PriceList(cache_ttl="1h"))
+    with pytest.raises(ConfigError, match="were cached as the log says; add --mode rescheduled"):
+        trace_costs([CLAUDE_CODE_SESSION], price_list=PriceList(cache_ttl="1h"))
+    log = tmp_path / "log.jsonl"
+    log.write_text(json.dumps({**LANGFUSE, "service_tier": "scale"}))
+    with pytest.raises(
+        ConfigError, match="no price in the service tier 'scale'; give a table with its factor, or bill as another"
+    ):
+        trace_costs([log], ["gpt-5.1"])
+
+
+def test_the_steps_of_an_atif_trajectory_and_its_subagent_are_its_calls() -> None:
+    calls = read_model_calls(ATIF)
+    assert [(call.model, call.usage, call.thread) for call in calls.calls] == [
+        ("gpt-5.1", Usage(4_000, 200), "main"),
+        ("gpt-5.1", Usage(4_600, 120, 3_968), "main"),
+        ("gpt-5-mini", Usage(900, 40), "main"),  # a step may have a model of its own
+        ("gpt-5-mini", Usage(2_500, 100), "policy"),  # its first step is copied from the other trajectory
+    ]
+    assert calls.records["left_out"] == {"steps of agents without tokens": 1}
+    usd = (4_632 * 1.25 + 3_968 * 0.125 + 320 * 10 + 3_400 * 0.25 + 140 * 2) / 1e6
+    assert json.loads(ATIF.read_text())["final_metrics"]["total_cost_usd"] == pytest.approx(usd)
+    for mode in ("repriced", "rescheduled"):  # the provider's cache did what its rules say
+        (row,) = trace_costs([ATIF], mode=mode)
+        assert (row["usd"], row["tasks"]) == (pytest.approx(usd), 1)
+
+
+def test_what_costs_the_table_does_not_know_are_one_sentence(tmp_path: Path) -> None:
+    prices = tmp_path / "prices.yaml"
+    prices.write_text(
+        "date: 2026-11-27\nmodels:\n  m: {input: 2, output: 10, cached: 0.2, cache_write: 2.5}\n"
+        "  n: {input: 2, output: 10, cached: 0.2, cache_write: 2.5, cache_write_1h: 4}\n"
+        "  free: {input: 2, output: 10, cached: 0.2, search_per_query: 0.01}\n"
+    )
+    for model, words in (("m", r"kept for an hour \(`cache_write_1h`\)"), ("n", r"searches \(`search_per_query`\)")):
+        with pytest.raises(ConfigError, match=f"{words}, for which the table has no price of {model};"):
+            trace_costs([CLAUDE_CODE_SESSION], [model], price_list=PriceList(prices=prices))
+    (row,) = trace_costs(
+        [CLAUDE_CODE_SESSION], ["free"], price_list=PriceList(prices=prices)
+    )  # writes that are free cost what other tokens do
+    # writes that are free cost what other tokens do
+    assert row["usd"] == pytest.approx((18_215 * 2 + 24_800 * 0.2 + 792 * 10) / 1e6 + 0.01)
 
 
 def test_a_log_without_tokens_and_a_model_in_no_table_are_one_sentence(tmp_path: Path) -> None:
