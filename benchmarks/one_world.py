@@ -1,6 +1,6 @@
 """Lay five papers' ideas side by side and on top of each other in the one world: main effects and interactions.
 
-    python benchmarks/one_world.py --episodes 300 --json benchmarks/results/one_world.json
+    python benchmarks/one_world.py --episodes 300 --uses 40 --json benchmarks/results/one_world.json
     python benchmarks/one_world.py --draw benchmarks/results/one_world.json docs/oneworld.svg
     python benchmarks/one_world.py --write benchmarks/results/one_world.json docs/results/one-world.md
     python benchmarks/one_world.py --show 2
@@ -286,10 +286,12 @@ def draw(source: Path, target: Path) -> None:
 
     matplotlib.use("svg")
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import MultipleLocator
 
     whole = json.loads(source.read_text(encoding="utf-8"))
     effects = {row["part"]: row for row in whole["effects"] if row["figure"] == "quality"}
     together = [row for row in whole["interactions"] if row["figure"] == "quality"]
+    together.sort(key=lambda row: abs(row["change"][0]))  # the largest on top
     plt.rcParams.update({"svg.hashsalt": "costgym", "svg.fonttype": "none", "font.size": 10, "text.color": INK})
     plt.rcParams.update(dict.fromkeys(("axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK))
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained", width_ratios=(3, 2))
@@ -301,13 +303,20 @@ def draw(source: Path, target: Path) -> None:
         "vision": "#9467bd",
         "both": "#c9a227",
     }
-    for at, (kind, colour) in enumerate(colours.items()):
+    for number, (kind, colour) in enumerate(colours.items()):
         key = "all" if kind == "all" else f"kind {kind}"
         points = [effects[part][key] for part in PARTS]
-        where = [place + 0.13 * (at - 2.5) for place in range(len(PARTS))]
+        positions = [part + 0.13 * (number - 2.5) for part in range(len(PARTS))]
         reach = [[p[0] - p[1] for p in points], [p[2] - p[0] for p in points]]
         left.errorbar(
-            where, [p[0] for p in points], reach, fmt="o", color=colour, label=kind, markersize=5 if at else 7, capsize=2
+            positions,
+            [p[0] for p in points],
+            reach,
+            fmt="o",
+            color=colour,
+            label=kind,
+            markersize=5 if number else 7,
+            capsize=2,
         )
     left.axhline(0, color=INK, linewidth=0.8)
     left.set_xticks(range(len(PARTS)), PARTS)
@@ -321,6 +330,7 @@ def draw(source: Path, target: Path) -> None:
         fmt="o", color=INK, capsize=2,
     )  # fmt: skip
     right.axvline(0, color=INK, linewidth=0.8)
+    right.xaxis.set_major_locator(MultipleLocator(0.05))
     right.set_yticks(list(places), [" × ".join(row["parts"]) for row in together], fontsize=8)
     right.set_xlabel("change of Quality of Plan")
     right.set_title("What two of them do beyond their sum", fontsize=10, loc="left")
