@@ -135,7 +135,7 @@ def test_the_command_line_writes_experience_and_plays_from_it(tmp_path):
     assert done.exit_code == 0, done.output
     text = past.read_text()
     assert (
-        text == past_uses(load_scenario("marketplace"), ExperienceSettings(uses=0.05))
+        text == past_uses(load_scenario("marketplace").in_world(1), ExperienceSettings(uses=0.05))
         and describe_experience(text)["uses"] > 70
     )
     line = ["run", "--agent", "react+btp", "--episodes", "2", "--budget", "price=20", "--jobs", "1", "--quiet"]
