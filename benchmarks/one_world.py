@@ -4,6 +4,7 @@
     python benchmarks/one_world.py --draw benchmarks/results/one_world.json docs/oneworld.svg
     python benchmarks/one_world.py --write benchmarks/results/one_world.json docs/results/one-world.md
     python benchmarks/one_world.py --show 2
+    python benchmarks/one_world.py --tiny 20
 
 Every combination of parts that has a meaning plays the same test queries under the same luck, with the simulated model, under
 three budgets, with the vendor's cache of prompts and without any. An effect of a part is the mean difference between a
@@ -33,6 +34,7 @@ from costgym.experiments.play.episodes import play
 from costgym.experiments.play.experience import ExperienceSettings, past_uses
 from costgym.simulators.one_world.kinds import KINDS
 from costgym.simulators.scenario import Scenario, TokenPrices, load_scenario
+from tests.helpers.tiny_worlds import tiny_one_world, wrong_with
 
 CHAT = "costgym/MarketplaceChat-v1"
 BUDGETS = (15.0, 30.0, 60.0)
@@ -280,6 +282,17 @@ def show(seed: int) -> None:
         print(f"   success: {view.succeeded}; optimum: {', '.join(names) or 'no call'} for {best.price:.2f} credits\n")
 
 
+def try_out(count: int) -> None:
+    """Print how many plays of tiny worlds were tried out beside the optimum, by kind, and in how many of them one beats it."""
+    for kind in KINDS:
+        document, tried, wrong = tiny_one_world(kind), 0, []
+        for number in range(count):
+            problem, plays = wrong_with(document, seed=number, task=2 + number % 40)
+            tried += plays
+            wrong += [problem] * bool(problem)
+        print(f"{kind}: {count} queries, {tried:,} plays, optimum beaten in {len(wrong)}", *wrong[:3], flush=True)
+
+
 def draw(source: Path, target: Path) -> None:
     """The main effect of each part on Quality of Plan by kind of query, and what the parts do together."""
     import matplotlib
@@ -396,11 +409,14 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--show", type=int, help="print an episode of each kind under this seed")
+    parser.add_argument("--tiny", type=int, help="try out all short plays of so many queries of each kind beside the optimum")
     parser.add_argument("--draw", type=Path, nargs=2, help="the report, and the picture to be drawn of it")
     parser.add_argument("--write", type=Path, nargs=2, help="the report, and the page that its tables are written into")
     options = parser.parse_args()
     if options.show is not None:
         show(options.show)
+    elif options.tiny:
+        try_out(options.tiny)
     elif options.write:
         tables(*options.write)
     elif options.draw:
