@@ -203,10 +203,10 @@ All of them stand in `benchmarks/results/world1_papers.json`. Those that do not 
 | --- | --- | --- | --- | --- | --- |
 {rows}
 
-EcoAct saves descriptions, and in version 1 results of 20 to 20,000 tokens are most of a request.
-ToolPlanner's instructions of the
-level `api` name what a tool does in the words that the tools of all providers have in their names, so plain tree search finds
-them: its Match over 40 episodes is 38 %, in version 0 13 %, and ToolPlanner's 40 and 43 %. BTP's three are at the edge of what is claimed.
+EcoAct saves descriptions, and in version 1 results of 20 to 20,000 tokens are most of a request. ToolPlanner's
+instructions of the level `api` name what a tool does in the words that the tools of all providers have in their names,
+so plain tree search finds them: its Match over 40 episodes is 38 %, in version 0 13 %, and ToolPlanner's 40 and 43 %.
+BTP's three are at the edge of what is claimed.
 """
 STAYING = """## What stays in version 0
 
