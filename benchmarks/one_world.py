@@ -1,9 +1,10 @@
 """Lay five papers' ideas side by side and on top of each other in the one world: main effects and interactions.
 
-    python benchmarks/one_world.py --episodes 300 --json benchmarks/results/one_world.json
+    python benchmarks/one_world.py --episodes 300 --uses 40 --json benchmarks/results/one_world.json
     python benchmarks/one_world.py --draw benchmarks/results/one_world.json docs/oneworld.svg
     python benchmarks/one_world.py --write benchmarks/results/one_world.json docs/results/one-world.md
     python benchmarks/one_world.py --show 2
+    python benchmarks/one_world.py --tiny 20
 
 Every combination of parts that has a meaning plays the same test queries under the same luck, with the simulated model, under
 three budgets, with the vendor's cache of prompts and without any. An effect of a part is the mean difference between a
@@ -33,6 +34,7 @@ from costgym.experiments.play.episodes import play
 from costgym.experiments.play.experience import ExperienceSettings, past_uses
 from costgym.simulators.one_world.kinds import KINDS
 from costgym.simulators.scenario import Scenario, TokenPrices, load_scenario
+from tests.helpers.tiny_worlds import tiny_one_world, wrong_with
 
 CHAT = "costgym/MarketplaceChat-v1"
 BUDGETS = (15.0, 30.0, 60.0)
@@ -280,16 +282,29 @@ def show(seed: int) -> None:
         print(f"   success: {view.succeeded}; optimum: {', '.join(names) or 'no call'} for {best.price:.2f} credits\n")
 
 
+def try_out(count: int) -> None:
+    """Print how many plays of tiny worlds were tried out beside the optimum, by kind, and in how many of them one beats it."""
+    for kind in KINDS:
+        document, tried, wrong = tiny_one_world(kind), 0, []
+        for number in range(count):
+            problem, plays = wrong_with(document, seed=number, task=2 + number % 40)
+            tried += plays
+            wrong += [problem] * bool(problem)
+        print(f"{kind}: {count} queries, {tried:,} plays, optimum beaten in {len(wrong)}", *wrong[:3], flush=True)
+
+
 def draw(source: Path, target: Path) -> None:
     """The main effect of each part on Quality of Plan by kind of query, and what the parts do together."""
     import matplotlib
 
     matplotlib.use("svg")
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import MultipleLocator
 
     whole = json.loads(source.read_text(encoding="utf-8"))
     effects = {row["part"]: row for row in whole["effects"] if row["figure"] == "quality"}
     together = [row for row in whole["interactions"] if row["figure"] == "quality"]
+    together.sort(key=lambda row: abs(row["change"][0]))  # the largest on top
     plt.rcParams.update({"svg.hashsalt": "costgym", "svg.fonttype": "none", "font.size": 10, "text.color": INK})
     plt.rcParams.update(dict.fromkeys(("axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK))
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained", width_ratios=(3, 2))
@@ -301,13 +316,20 @@ def draw(source: Path, target: Path) -> None:
         "vision": "#9467bd",
         "both": "#c9a227",
     }
-    for at, (kind, colour) in enumerate(colours.items()):
+    for number, (kind, colour) in enumerate(colours.items()):
         key = "all" if kind == "all" else f"kind {kind}"
         points = [effects[part][key] for part in PARTS]
-        where = [place + 0.13 * (at - 2.5) for place in range(len(PARTS))]
+        positions = [part + 0.13 * (number - 2.5) for part in range(len(PARTS))]
         reach = [[p[0] - p[1] for p in points], [p[2] - p[0] for p in points]]
         left.errorbar(
-            where, [p[0] for p in points], reach, fmt="o", color=colour, label=kind, markersize=5 if at else 7, capsize=2
+            positions,
+            [p[0] for p in points],
+            reach,
+            fmt="o",
+            color=colour,
+            label=kind,
+            markersize=5 if number else 7,
+            capsize=2,
         )
     left.axhline(0, color=INK, linewidth=0.8)
     left.set_xticks(range(len(PARTS)), PARTS)
@@ -321,6 +343,7 @@ def draw(source: Path, target: Path) -> None:
         fmt="o", color=INK, capsize=2,
     )  # fmt: skip
     right.axvline(0, color=INK, linewidth=0.8)
+    right.xaxis.set_major_locator(MultipleLocator(0.05))
     right.set_yticks(list(places), [" × ".join(row["parts"]) for row in together], fontsize=8)
     right.set_xlabel("change of Quality of Plan")
     right.set_title("What two of them do beyond their sum", fontsize=10, loc="left")
@@ -386,11 +409,14 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--show", type=int, help="print an episode of each kind under this seed")
+    parser.add_argument("--tiny", type=int, help="try out all short plays of so many queries of each kind beside the optimum")
     parser.add_argument("--draw", type=Path, nargs=2, help="the report, and the picture to be drawn of it")
     parser.add_argument("--write", type=Path, nargs=2, help="the report, and the page that its tables are written into")
     options = parser.parse_args()
     if options.show is not None:
         show(options.show)
+    elif options.tiny:
+        try_out(options.tiny)
     elif options.write:
         tables(*options.write)
     elif options.draw:

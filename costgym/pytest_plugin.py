@@ -25,10 +25,13 @@ def costgym_gate() -> Callable[..., Any]:
         **arguments: Any,
     ) -> Any:
         from costgym.cli.options import WorldOptions
+        from costgym.cli.players import entry_and_id
         from costgym.experiments.play.costs import gate as gates
 
-        played, player, _ = gates.contestants(agent, env, WorldOptions(**arguments).arguments, "gpt-5-mini")
-        verdict = gates.gate(gates.read_baseline(Path(baseline)), played, player, max_cost, max_drop)
+        before, options = gates.read_baseline(Path(baseline)), WorldOptions(**arguments)
+        entry, env_id = entry_and_id(agent, env or before.env_id, options)
+        played, player, _ = gates.contestants(entry, env_id, options.arguments(env_id), "gpt-5-mini")
+        verdict = gates.gate(before, played, player, max_cost, max_drop)
         assert verdict.passed, verdict.sentence
         return verdict
 

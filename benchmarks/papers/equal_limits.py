@@ -33,6 +33,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("runs/limits"))
     parser.add_argument("--failures", default="", help="how tools fail, by the name of a preset, such as reliable")
+    parser.add_argument("--world", type=int, help="version of the world; by default the leaderboard's")
     parser.add_argument("--planners", default=",".join(PLANNERS), help="which planners to play, with commas between")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--json", type=Path)
@@ -44,7 +45,9 @@ def main() -> None:
     for limits, search in LIMITS.items():
         board = args.out / limits.replace(" ", "-")
         agents = [BASE] if search else [BASE, *planners]
-        config = make_run_config("quick", agents=agents, budgets="price=15,30,60", search=search, scenario=scenario)
+        config = make_run_config(
+            "quick", agents=agents, budgets="price=15,30,60", search=search, scenario=scenario, world=args.world
+        )
         document = run_leaderboard(config, board, args.jobs).document
         # the planners' limits are the same in both
         played = [*(one for one in played if one.agent != BASE), *read_episodes(board)]

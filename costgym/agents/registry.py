@@ -74,6 +74,7 @@ class AgentEntry:
     modules: tuple[str, ...] = ()  # modules of the extra `train` that it plays with
     simulated: bool = False  # only the simulated model can be behind it
     composes: bool = False  # a strategy, to which tool accesses can be added
+    trained_in: int | None = None  # the version of the world that it learnt from, where it plays unless told otherwise
 
     @property
     def playable(self) -> bool:
@@ -367,14 +368,19 @@ _NETWORK = ("torch", "safetensors")
 def _run_of(by: str, env_id: str, make: Callable[[Path, str], Agent], modules: tuple[str, ...] = _LANGUAGE_MODEL) -> AgentEntry:
     """Return an agent that is made from the folder of a training run and a name; `_trained` names it."""
     return AgentEntry(
-        "", f"trained by {by}", (env_id,), lambda request: make(run_folder(request.name), request.name), modules=modules
+        "",
+        f"trained by {by}",
+        (env_id,),
+        lambda request: make(run_folder(request.name), request.name),
+        modules=modules,
+        trained_in=0,
     )
 
 
 def _planner_of_run(by: str) -> AgentEntry:
     make = _load("catp.planner:CatpPlanner")
     entry = _planner("", f"trained by {by}", lambda request: make(run_folder(request.name), request.name))
-    return replace(entry, modules=_LANGUAGE_MODEL)
+    return replace(entry, modules=_LANGUAGE_MODEL, trained_in=0)
 
 
 _TRAINED = {
@@ -382,7 +388,7 @@ _TRAINED = {
     "sessions": _run_of(f"`costgym train ppo --env {SESSION}`", SESSION, _load("sessions.learnt:SessionAgent"), _NETWORK),
     "deer": _run_of("`costgym train deer`", DECISION, _load("deer.learnt:LearntDeerAgent")),
     "toolplanner": AgentEntry(
-        "", "trained by `costgym train toolplanner`", (TEXT,), _toolplanner_of_run, modules=_LANGUAGE_MODEL
+        "", "trained by `costgym train toolplanner`", (TEXT,), _toolplanner_of_run, modules=_LANGUAGE_MODEL, trained_in=0
     ),
     **{method: _planner_of_run(f"`costgym train {method}`") for method in ("catp", "ift", "rltf")},
 }

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from costgym.experiments.play.costs.spending import Spending
     from costgym.experiments.play.execution.engine import Engine
+    from costgym.simulators.scenario import Scenario
 
 
 def _with_its_folder(file: Path | None) -> Path | None:
@@ -53,7 +54,23 @@ JsonFile = Annotated[
 StoreUrl = Annotated[
     str | None, option("SQL store of results: sqlite:///FILE, a file, or postgresql://HOST/DATABASE", "URL", "--store")
 ]
-EnvName = Annotated[str | None, option("An environment of `costgym envs`; the agent's own by default.", "ID")]
+EnvName = Annotated[
+    str | None,
+    option(
+        "An environment of `costgym envs`; by default the agent's own, in the version that the scenario states or the newest.",
+        "ID",
+    ),
+]
+
+
+def whole_id(name: str) -> str:
+    """The id of an environment, whose `costgym/` may be left out; raises UnknownName where there is none."""
+    from costgym.envs.registration import check_environment
+
+    env_id = name if "/" in name else f"costgym/{name}"
+    check_environment(env_id)
+    return env_id
+
 
 WORLD_CHOICES = ("grading", "enforcement", "max_steps", "tasks", "alpha", "profile", "documents", "concurrent")
 """Options that are arguments of an environment under the same name."""
@@ -79,18 +96,32 @@ class WorldOptions(Settings):
     concurrent: Annotated[bool | None, option("Let calls run side by side, in environments that support it.")] = None
     max_steps: Annotated[int | None, option("Steps after which an episode is truncated.")] = None
 
+    def env_id(self, named: str | None, view: str, first: int | None = None) -> str:
+        """The id that is played: the named one, or that of the view by `default_id`; raises UnknownName where there is none."""
+        from costgym.envs.registration import default_id
+
+        return default_id(view, self._scenario(view), first) if named is None else whole_id(named)
+
+    def _scenario(self, env_id: str) -> "Scenario | None":
+        """The scenario that was given, or the environment's default; None for an environment that plays none."""
+        from costgym.envs.registration import parameters_of
+        from costgym.simulators.scenario import load_scenario
+
+        known = parameters_of(env_id)
+        name = "scenario" in known and (self.scenario or known["scenario"])
+        return load_scenario(name, self.data) if name else None
+
     def arguments(self, env_id: str, model: str = "simulated", prices: Path | None = None) -> dict[str, Any]:
         """The arguments of an environment; raises ConfigError if the environment does not have an option that was given."""
         from costgym.agents.models.named import priced_for
         from costgym.envs.registration import class_of, parameters_of
-        from costgym.simulators.scenario import load_scenario
 
         known = parameters_of(env_id)
         made: dict[str, Any] = {"split": self.split, "budget": self.budget}
         chosen = {name: getattr(self, name) for name in WORLD_CHOICES}
         made |= {name: value for name, value in chosen.items() if value is not None}
-        if named := "scenario" in known and (self.scenario or known["scenario"]):
-            scenario, worlds = load_scenario(named, self.data), class_of(env_id).worlds
+        if (scenario := self._scenario(env_id)) is not None:
+            worlds = class_of(env_id).worlds
             if 0 not in worlds:  # before it is priced: prices have more classes in later versions
                 scenario = scenario.in_world(*worlds)
             made = {**made, "scenario": priced_for(scenario, model, prices)}

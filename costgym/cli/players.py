@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from costgym.cli.options import WorldOptions
+from costgym.cli.options import WorldOptions, whole_id
 from costgym.simulators.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -13,16 +13,17 @@ if TYPE_CHECKING:
 USES_WITH_A_CLASSIFIER = 5.0  # past uses a tool where a trained classifier judges each
 
 
-def find_player(agent: str, env: str | None) -> tuple["AgentEntry", str]:
-    """The entry of an agent and the id of the environment that it plays in; raises UnknownName where there is none."""
+def find_player(agent: str, env: str | None) -> "AgentEntry":
+    """The entry of an agent; raises UnknownName where there is none, or no such environment, and imports none."""
     from costgym.agents.registry import find_agent
-    from costgym.envs.registration import check_environment
 
-    env_id = env if env is None or "/" in env else f"costgym/{env}"
-    if env_id is not None:
-        check_environment(env_id)
-    entry = find_agent(agent, env_id)
-    return entry, env_id or entry.env_id
+    return find_agent(agent, None if env is None else whole_id(env))
+
+
+def entry_and_id(agent: str, env: str | None, options: WorldOptions) -> tuple["AgentEntry", str]:
+    """The entry of an agent, and the id of the environment that it plays in; by default its own."""
+    entry = find_player(agent, env)
+    return entry, options.env_id(env, entry.env_id, entry.trained_in)
 
 
 def make_player(
@@ -40,7 +41,7 @@ def make_player(
     that judges results for BTP, which plans from `experience` (EXPLORER:USES, or a file); those uses have a seed only with a
     classifier. `at_hand` is the model, where it is loaded already."""
     # names and options are checked before the modules that play are imported, which takes a second
-    entry, env_id = find_player(agent, env)
+    entry, env_id = entry_and_id(agent, env, options)
     if usefulness is not None and not entry.needs_experience:
         raise ConfigError("--usefulness", f"{agent} does not judge results; only agents with +btp do, outside sessions")
     arguments = options.arguments(env_id, model, prices)

@@ -342,16 +342,22 @@ class BaseEnv(LimitedSpec, gym.Env[ObsType, ActType], Generic[ObsType, ActType])
 
         return tool_story(self._playing(), steps)
 
+    def choice(self) -> str:
+        """What the agent can do next, as text; "" where the environment has no view of it, or the episode is over."""
+        return ""
+
     def render(self) -> Any:
-        """Draw the episode so far: a table of calls as text, or a Gantt chart as an RGB image (height, width, 3)."""
+        """Draw the episode so far: calls, budget and choice as 80 columns of text, or a chart as RGB (height, width, 3)."""
         if self.render_mode is None:
             gym.logger.warn("render() needs a render_mode; make the env with render_mode='ansi' or 'rgb_array'")
             return None
-        from costgym.envs.rendering.draw import chart_picture, episode_table
-
         if self.render_mode == "rgb_array":
+            from costgym.envs.rendering.draw import chart_picture
+
             return chart_picture(self.chart(), height=FRAME_HEIGHT)
-        text = episode_table(self.account(), self.chart().verdict)
+        from costgym.envs.rendering.terminal import episode_table
+
+        text = "\n\n".join(filter(None, (episode_table(self.account(), self.chart().verdict), self.choice())))
         if self.render_mode == "human":
             print(text)
             return None

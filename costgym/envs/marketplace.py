@@ -330,6 +330,11 @@ class MarketplaceEnv(NumericEnv[Observation, "int | np.integer[Any]"], ToolEnv[O
         self._playing()
         return self._rows[candidate]
 
+    def choice(self) -> str:
+        from costgym.envs.rendering.terminal import choice_text
+
+        return choice_text(self._playing(), lambda slot: self._rows[slot] if slot < len(self._rows) else None)
+
     def seat(self, env_id: str, examples: int = 0) -> NumericSeat:
         return NumericSeat(
             **self.seat_parts(env_id),

@@ -5,12 +5,15 @@ import importlib
 import importlib.util
 import inspect
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
 from costgym.envs.base import BaseEnv, with_step_limit
 from costgym.simulators.errors import ConfigError, UnknownName, check_known
+
+if TYPE_CHECKING:
+    from costgym.simulators.scenario import Scenario
 
 NATIVE_ARGUMENTS = ("threads", "copy", "all_tables")  # arguments of the native batch that no single environment has
 
@@ -140,6 +143,17 @@ def in_version(env_id: str, world: int) -> str:
     if (found := next((known for known in _alike(env_id) if world in worlds_of(known)), None)) is None:
         raise ConfigError("env", f"expected an environment of version {world} of the world, got {env_id}, which has none")
     return found
+
+
+def default_id(view: str, scenario: "Scenario | None" = None, first: int | None = None) -> str:
+    """The id that is played where no version is named: that of the version of the world that the scenario states. Where it
+    states none, the version `first`, or the newest.
+
+    >>> default_id("costgym/MarketplaceChat-v0"), default_id("costgym/Marketplace-v0")
+    ('costgym/MarketplaceChat-v1', 'costgym/Marketplace-v0')
+    """
+    versions = sorted(versions_of(view), key=lambda version: (version == first, version), reverse=True)
+    return in_version(view, versions[0] if scenario is None else scenario.in_world(*versions).world)
 
 
 def _alike(env_id: str) -> list[str]:

@@ -4,12 +4,12 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from costgym.envs import session_columns as shown_as
 from costgym.simulators.calls import Call
-from costgym.simulators.draws import decay, log
 from costgym.simulators.sessions.draw import Session
 from costgym.simulators.sessions.episode import SessionEpisode
-from costgym.simulators.sessions.rules import VALUES, SessionRules
-from costgym.simulators.status import LIMITS, LOOKS_OK, Status
+from costgym.simulators.sessions.rules import SessionRules
+from costgym.simulators.status import Status
 
 PAUSE_S = 1.0  # how long a pause lasts at most, simulated seconds
 MEMORIES = ("counts", "raw")
@@ -26,13 +26,7 @@ RESOURCES_MORE = (
     "last_s", "last_timeout", "last_not_connected", "last_outage", "last_limited",
 )  # fmt: skip
 """Of version 1: what is left in absolute terms, and how the last action ended."""
-_LOOKS_OK = LOOKS_OK - {Status.EMPTY}
 _PRICE, _QUOTA, _SERVES = STATIC.index("price"), STATIC.index("quota_left"), STATIC.index("serves")
-RECENT = 0.7  # weight of the past in `recent_ok`
-HALF_S = 60.0  # seconds that version 1 shows as a half in `since_s` and `outage_ago_s`
-LONGEST_CALL_S, MOST_CREDITS, MOST_SECONDS, MOST_CALLS, MOST_QUERIES = 60.0, 1e5, 1e6, 1e5, 1e4  # shown as 1
-CLOCK_S = 10_000.0
-ENDS = (Status.TIMEOUT, Status.CONNECTION_ERROR, Status.OUTAGE)  # of the last action, that version 1 shows, beside `LIMITS`
 
 
 def tool_features(rules: SessionRules, memory: str, concurrent: bool = False) -> tuple[str, ...]:
@@ -71,20 +65,12 @@ def boxes(rules: SessionRules, memory: str, concurrent: bool) -> dict[str, gym.s
     return {name: gym.spaces.Box(0.0, 1.0, (*rows.get(name, ()), len(columns)), np.float32) for name, columns in names.items()}
 
 
-def _ago(seconds: float) -> float:
-    return min(1.0, log(1.0 + max(seconds, 0.0)) / 7.0)
-
-
-def _log_share(amount: float, most: float) -> float:
-    return min(1.0, log(1.0 + amount) / log(1.0 + most))
-
-
 def opening(session: Session, memory: str, concurrent: bool) -> NDArray[np.float32]:
     """The rows of `tools` before the first call, with the memory ``counts`` or ``raw``; prices and `serves` follow by query."""
     rules, profiles, count = session.rules, session.profiles, len(session.offers)
     whole = np.zeros((rules.tools, len(tool_features(rules, memory, concurrent))), np.float32)
     tools = whole[:count]  # a world may have fewer tools than there are slots
-    tools[:, 1] = [_log_share(seconds, 60.0) for seconds in profiles.advertised_latency_s.tolist()]
+    tools[:, 1] = [shown_as.log_share(seconds, shown_as.CALL) for seconds in profiles.advertised_latency_s.tolist()]
     tools[:, 2], tools[:, 3] = profiles.advertised_success, (session.provider + 1.0) / rules.providers
     tools[:, 4], tools[:, _QUOTA] = profiles.rate_limit / 10.0, 1.0
     tools[np.arange(count), len(STATIC) + session.offers] = 1.0
@@ -127,7 +113,7 @@ class Features:
 
     def take(self, call: Call, episode: SessionEpisode) -> None:
         """Take in how a call ended or was refused."""
-        slot, ok = call.slot, call.status in _LOOKS_OK
+        slot, ok = call.slot, shown_as.looks_ok(call.status)
         if slot < 0:
             return
         if self.memory == "raw" and self.reported >= 0:
@@ -135,7 +121,7 @@ class Features:
         self.reported = slot
         self.tools[slot, self._last] = (1.0, 0.0) if ok else (0.0, 1.0)
         if not call.k:
-            if self.rules.world and self.memory == "counts" and call.status in LIMITS:
+            if self.rules.world and self.memory == "counts" and shown_as.limited(call.status):
                 self.tools[slot, self._learnt + 3] = 1.0
             return
         self.admit(slot, episode)
@@ -145,23 +131,17 @@ class Features:
         count = int(self._ended[slot])
         right = call.status is Status.OK
         self._ok[slot] += right
-        self._recent[slot] = RECENT * self._recent[slot] + (1.0 - RECENT) * right
+        self._recent[slot] = shown_as.recent_ok(self._recent[slot], right)
         self._failures[slot] = 0 if right else self._failures[slot] + 1
-        self.tools[slot, self._first : self._first + 4] = (
-            min(1.0, log(1.0 + count) / 5.0),
-            (self._ok[slot] + 1.0) / (count + 2.0),
-            self._recent[slot],
-            min(1.0, self._failures[slot] / 5.0),
+        self.tools[slot, self._first : self._first + 4] = shown_as.past(
+            count, self._ok[slot], self._recent[slot], self._failures[slot]
         )
         if self.rules.world:
             self._timeouts[slot] += call.status is Status.TIMEOUT
             self._refusals[slot] += call.status is Status.CONNECTION_ERROR
-            failed = max(1, count - int(self._ok[slot]))
-            advertised_s = float(episode.session.profiles.advertised_latency_s[slot])
-            self.tools[slot, self._learnt : self._learnt + 3] = (
-                _log_share((advertised_s + episode.lasted_s[slot]) / (count + 1.0), LONGEST_CALL_S),
-                self._timeouts[slot] / failed,
-                self._refusals[slot] / failed,
+            all_s = float(episode.session.profiles.advertised_latency_s[slot]) + episode.lasted_s[slot]
+            self.tools[slot, self._learnt : self._learnt + 3] = shown_as.causes(
+                count, self._ok[slot], self._timeouts[slot], self._refusals[slot], all_s
             )
         self._called_s[slot] = episode.now_s
         if call.status is Status.OUTAGE:
@@ -178,18 +158,22 @@ class Features:
         count = len(session.offers)
         over = episode.query >= session.rules.queries
         query = min(episode.query, session.rules.queries - 1)
-        tools, kind, ago = self.tools, int(session.capability[query]), _part_of if self.rules.world else _ago
+        tools, kind, version = self.tools, int(session.capability[query]), self.rules.world
         tools[:count, _PRICE] = session.profiles.fee * session.factors[query] / PRICE_UNIT
         tools[:count, _SERVES] = 0.0 if over else session.offers == kind
         if self.rules.world and self.memory == "counts" and episode.query != self._query_seen:
             tools[:, self._learnt + 3], self._query_seen = 0.0, episode.query
         for slot, when in self._called_s.items():
-            tools[slot, self._first + 4] = ago(now - when)
+            tools[slot, self._first + 4] = shown_as.since(version, now - when)
         for provider, when in self._outage_s.items():
-            tools[:count][session.provider == provider, self._first + 5] = ago(now - when)
+            tools[:count][session.provider == provider, self._first + 5] = shown_as.since(version, now - when)
         if self.concurrent:
             self._show_running(episode, query)
-        resources = (*_left(episode, step), *(_absolute(episode, lasted_s, status) if self.rules.world else ()))
+        price, limits, queries = episode.ledger.price, episode.rules, session.rules.queries
+        resources = shown_as.resources(limits, price, now, step, episode.value, queries)
+        if version:
+            facts, calls = len(episode.memory) / queries, episode.ledger.calls
+            resources += shown_as.absolute(limits, price, now, calls, facts, lasted_s) + shown_as.last_end(status)
         return {
             "tools": tools.copy(),
             "query": self._query(episode, over, query, kind),
@@ -201,10 +185,10 @@ class Features:
         tools[:, -len(RUNNING) :] = 0.0
         running = episode.flying
         for call in reversed(running):  # the oldest last
-            tools[call.slot, -3] = min(1.0, float(tools[call.slot, -3]) + 0.25)
+            tools[call.slot, -3] = shown_as.one_more(float(tools[call.slot, -3]))
             if fact[call.version] == fact[query]:
-                tools[call.slot, -2] = min(1.0, float(tools[call.slot, -2]) + 0.25)
-            tools[call.slot, -1] = _ago(episode.now_s - call.submitted_s)
+                tools[call.slot, -2] = shown_as.one_more(float(tools[call.slot, -2]))
+            tools[call.slot, -1] = shown_as.ago(episode.now_s - call.submitted_s)
 
     def _query(self, episode: SessionEpisode, over: bool, query: int, kind: int) -> NDArray[np.float32]:
         rules, session = self.rules, episode.session
@@ -212,47 +196,16 @@ class Features:
         if over:
             return shown
         age = episode.remembered_s
-        shown[0] = session.value[query] / VALUES[1]
+        shown[0] = session.value[query] / shown_as.HIGHEST_VALUE
         shown[1 + kind] = 1.0
         figures: tuple[float, ...] = (
             0.0 if age is None else 1.0,
-            0.0 if age is None else min(1.0, age / rules.ttl_s / 4.0),
-            min(1.0, episode.called / 10.0),
-            1.0 - query / rules.queries,
+            0.0 if age is None else shown_as.age(age, rules.ttl_s),
+            *shown_as.progress(episode.called, query, rules.queries),
         )
         if rules.world:
             checked_s = episode.now_s if age is None else episode.checked_s[int(session.fact[query])]
-            figures += (
-                0.0 if age is None else _log_share(age, CLOCK_S),
-                0.0 if age is None else decay((episode.now_s - checked_s) / rules.ttl_s),
-                _log_share(rules.queries - query, MOST_QUERIES),
-            )
+            figures += (0.0, 0.0) if age is None else shown_as.life(age, episode.now_s - checked_s, rules.ttl_s)
+            figures += (shown_as.log_share(rules.queries - query, shown_as.QUERIES),)
         shown[1 + rules.capabilities :] = figures
         return shown
-
-
-def _part_of(seconds: float) -> float:
-    return seconds / (seconds + HALF_S)
-
-
-def _absolute(episode: SessionEpisode, lasted_s: float, status: Status) -> tuple[float, ...]:
-    """What is left in absolute terms, and how the last action ended."""
-    budget, ledger = episode.budget, episode.ledger
-    left: list[float] = []
-    for limit, used, most in (
-        (budget.price, ledger.price, MOST_CREDITS),
-        (budget.seconds, episode.now_s, MOST_SECONDS),
-        (budget.calls, ledger.calls, MOST_CALLS),
-    ):
-        left += (1.0, 1.0) if limit is None else (_log_share(max(0.0, limit - used), most), 0.0)
-    facts = len(episode.memory) / episode.session.rules.queries
-    ends = (float(status is end) for end in ENDS)
-    return *left, facts, _log_share(lasted_s, LONGEST_CALL_S), *ends, float(status in LIMITS)
-
-
-def _left(episode: SessionEpisode, step: float) -> tuple[float, ...]:
-    budget, ledger, now = episode.budget, episode.ledger, episode.now_s
-    price = 1.0 if budget.price is None else max(0.0, 1.0 - ledger.price / budget.price)
-    seconds = 1.0 if budget.seconds is None else max(0.0, 1.0 - now / budget.seconds)
-    most = VALUES[1] * episode.session.rules.queries
-    return price, seconds, _log_share(now, CLOCK_S), min(1.0, step), episode.value / most

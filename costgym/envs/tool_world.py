@@ -126,7 +126,7 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     | `grading` | What counts as success: `"strict"` (every fact) or `"judge"` (a simulated lenient judge). |
     | `cost` | The resource reported as `info["cost"]`: `"price"`, `"seconds"`, `"tokens"` or `"calls"`. |
     | `max_steps` | The number of steps after which an episode is truncated. |
-    | `render_mode` | `"ansi"` returns a table of calls, `"rgb_array"` a Gantt chart, `"human"` prints the table. |
+    | `render_mode` | `"ansi"` gives calls, budget and choice as text, `"rgb_array"` a chart, `"human"` prints that text. |
 
     `"train-large"` has 20,000 tasks, those of `"train"` among them, which are made when they are drawn. The tools, tasks and
     facts of `"unseen"` are in no other split. Of a list of scenarios every episode draws one from its seed; `{"any_of": [...],
@@ -188,6 +188,11 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     @property
     def world_version(self) -> int:
         return self.scenario.world
+
+    def choice(self) -> str:
+        from costgym.envs.rendering.terminal import choice_text
+
+        return choice_text(self._playing())
 
     # -- worlds ----------------------------------------------------------------------------------------------------------
 

@@ -240,7 +240,8 @@ class Scenario(StrictModel):
         if "world" not in self.source.model_fields_set:
             return self._moved(versions[0])
         wanted = " or ".join(map(str, versions))
-        raise ConfigError(f"scenario {self.name}", f"expected version {wanted} of the world, got {self.world}")
+        what_to_do = "choose an environment that plays it, or change `world` in its source"
+        raise ConfigError(f"scenario {self.name}", f"expected version {wanted} of the world, got {self.world}; {what_to_do}")
 
     def _moved(self, world: int) -> "Scenario":
         return self.model_copy(update={"source": self.source.model_copy(update={"world": world})})

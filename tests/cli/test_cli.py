@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +134,57 @@ def test_run_sums_up_one_agent(tmp_path: Path) -> None:
     row = json.loads((tmp_path / "row.json").read_text())
     assert row["agent"] == "cheapest" and row["episodes"] == 5
     assert "Success %" in shown and "Cost per success, ¢" in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "version"),
+    [((), 1), (("--scenario", "1.yaml"), 1), (("--scenario", "0.yaml"), 0), (("--env", "MarketplaceChat-v0"), 0)],
+)
+@pytest.mark.parametrize(
+    "verb",
+    [
+        ("collect", "--agent", "react", "--episodes", 1, "--quiet", "--out"),
+        ("play", "--out"),
+        pytest.param(("serve", "--stdio", "--record"), marks=pytest.mark.skipif(not find_spec("mcp"), reason="needs mcp")),
+    ],
+)
+def test_the_version_is_the_named_one_or_the_scenario_s_or_the_newest(
+    verb: tuple[object, ...], words: tuple[str, ...], version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for world in (0, 1):
+        Path(f"{world}.yaml").write_text(f"name: mine\nextends: marketplace\nsource: {{world: {world}}}\n")
+    done = invoke(*verb, "out", *words)
+    assert done.exit_code == 0, done.output
+    header = json.loads(Path("out/trajectories.jsonl").read_text().splitlines()[0])
+    assert header["env"] == f"costgym/MarketplaceChat-v{version}"
+    wrong = invoke(*verb, "new", "--env", header["env"], "--scenario", f"{1 - version}.yaml")
+    assert (wrong.exit_code, wrong.stderr) == (
+        2,
+        f"error: scenario mine: expected version {version} of the world, got {1 - version}; "
+        "choose an environment that plays it, or change `world` in its source\n",
+    )
+    assert not Path("new").exists()
+
+
+@pytest.mark.parametrize(
+    ("agent", "env_id"),
+    [
+        ("greedy", "Marketplace-v0"),
+        ("paced", "MarketplaceSession-v1"),
+        ("deer-rule", "DecisionAware-v0"),
+        ("hydra", "OpenCATP-v1"),
+    ],
+)
+def test_an_agent_plays_in_the_newest_version_of_its_environment(agent: str, env_id: str) -> None:
+    assert f"{agent}  costgym/{env_id} · " in invoke("run", agent, "--episodes", 1).stdout
+
+
+def test_a_trained_agent_plays_in_the_version_that_it_learnt_from() -> None:
+    pytest.importorskip("torch")
+    assert "costgym/MarketplaceSession-v0" in invoke("run", "zoo:sessions", "--episodes", 1).stdout
+    refused = invoke("run", "zoo:sessions", "--episodes", 1, "--env", "MarketplaceSession-v1")
+    assert refused.stderr.endswith("which it was trained in, got costgym/MarketplaceSession-v1\n")
 
 
 def test_figures_go_into_a_folder_that_is_made_before_anything_is_played(tmp_path):

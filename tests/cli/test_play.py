@@ -8,7 +8,7 @@ from typer.testing import CliRunner, Result
 
 from costgym.cli.app import app
 
-RIGHT = ["4 person='Esme Sorensen'", "8", "CL-11213R", "2026-01-02", "answer 527911 and Greta C. Sorensen"]
+RIGHT = ["4 gamer=NightLynx5", "8", "CL-3032", "2025-08-11", "answer 1766341 and Keiko I. Keller"]
 
 
 def play(folder: Path, *lines: str, options: tuple[str, ...] = (), end: str = "\n") -> Result:
@@ -25,16 +25,16 @@ def test_an_episode_that_a_person_played_is_recorded_verified_and_shown(tmp_path
     result = play(tmp_path / "mine", *RIGHT)
     assert result.exit_code == 0, result.output
     said = " ".join(result.stdout.split())
-    assert "Left: 20 of 20 credits." in said and "Left: 8 of 20 credits." in said
+    assert "Left: 20 of 20 credits." in said and "Left: 7.92 of 20 credits." in said
     assert "100% of the facts, strict: pass" in said
-    assert "It passed for 12 credits in calls where 10 would do: call 1 of player_level_for_echo_play_api took 10" in said
+    assert "It passed for 12 credits in calls where 10 would do: call 1 of echo_play_get_experience took 10" in said
     assert "\x1b" not in result.output
     assert max(len(line) for line in result.stdout.splitlines() if str(tmp_path) not in line) <= 80
     (episode,) = recorded(tmp_path / "mine")
     assert (episode["agent"], episode["episode"], episode["final"]["strict"]) == ("human", 0, True)
     assert [call[:2] for call in episode["calls"]] == [
-        ["player_level_for_echo_play_api", "ok"],
-        ["clinic_doctor_for_tango_care_live", "ok"],
+        ["echo_play_get_experience", "ok"],
+        ["tango_care_get_doctor_on_duty", "ok"],
     ]
     for command in (["verify", str(tmp_path / "mine")], ["show", str(tmp_path / "mine"), "--episode", "0"]):
         shown = CliRunner().invoke(app, command)
@@ -51,8 +51,8 @@ def test_an_episode_that_a_person_played_is_recorded_verified_and_shown(tmp_path
         ("wait soon", "Expected seconds above 0 and at most 86,400 after `wait`, got 'soon'."),
         ("wait nan", "Expected seconds above 0"),
         ("answer", "Expected words after `answer`"),
-        ("4 person='Esme", "A quotation mark is open"),
-        ("4 city=Oslo", "Expected NAME=VALUE with one of person"),
+        ("4 gamer='Night", "A quotation mark is open"),
+        ("4 city=Oslo", "Expected NAME=VALUE with one of gamer"),
         ("3 game_id=gm-1 verbose=maybe", "verbose: expected true or false, got"),
         ("about 17", "There is no tool or command '17'"),
         ("x" * 9_000, "Expected at most 8,000 whole characters"),
@@ -64,7 +64,7 @@ def test_a_line_that_cannot_be_read_gets_a_sentence_and_is_asked_for_again(tmp_p
     assert recorded(tmp_path)[0]["final"]["strict"] and len(recorded(tmp_path)[0]["actions"]) == 3
 
 
-@pytest.mark.parametrize("lines", [(), ("4 person='Esme Sorensen'",), ("8",), ("8", "CL-11213R")])
+@pytest.mark.parametrize("lines", [(), ("4 gamer=NightLynx5",), ("8",), ("8", "CL-3032")])
 def test_the_end_of_the_input_ends_the_episode_and_loses_nothing(tmp_path: Path, lines: tuple[str, ...]) -> None:
     result = play(tmp_path, *lines)
     assert result.exit_code == 0 and "It failed because it gave up: no tool was called for" in " ".join(result.stdout.split())
@@ -85,9 +85,11 @@ def test_the_folder_goes_on_with_the_next_task_and_holds_one_world(tmp_path: Pat
     assert [(each["episode"], each["task"]) for each in recorded(tmp_path)] == [
         (0, "test-00000"), (1, "test-00001"), (2, "test-00007")
     ]  # fmt: skip
-    other = play(tmp_path, "give up", options=("--budget", "price=5"))
-    assert other.exit_code == 2 and "holds a collection with another scenario or other settings" in other.stderr
+    for options in (("--budget", "price=5"), ("--env", "MarketplaceChat-v0")):
+        other = play(tmp_path, "give up", options=options)
+        assert other.exit_code == 2 and "holds a collection with another scenario or other settings" in other.stderr
     beyond = play(tmp_path, "give up", options=("--task", "9999"))
+    assert "a person can play, got costgym/OpenCATP-v1" in play(tmp_path, options=("--env", "OpenCATP-v1")).stderr
     assert beyond.exit_code == 2 and "--task: expected a number from 0 to 399, got 9999" in beyond.stderr
     assert len(recorded(tmp_path)) == 3
 

@@ -89,10 +89,12 @@ def test_what_is_no_plan_is_refused_whole_and_costs_no_call(env: Any, steps: Any
 
 def test_unknown_images_and_foreign_tools_are_told_and_the_other_steps_run(env: Any) -> None:
     image = start(env)
-    steps = [step("a", "image_colorization", "img-9"), step("b", "object_detection", "{a}"), step("c", "no_such_tool", image)]
+    foreign = next(tool.name for tool in env.world.catalog if tool.name not in env.quotes())  # a tool, but not of this query
+    steps = [step("a", "image_colorization", "img-9"), step("b", "object_detection", "{a}")]
+    steps += [step("c", "no_such_tool", image), step("e", foreign, image)]
     _, statuses = play(env, [*steps, step("d", "image_classification", image)])
     assert statuses[0] in ("wrong_arguments", "no_data")  # it ran, and is billed
-    assert statuses[1:] == ["invalid_arguments", "unknown_tool", "ok"]
+    assert statuses[1:] == ["invalid_arguments", "unknown_tool", "unknown_tool", "ok"]
     assert env.episode.ledger.calls == 2
 
 

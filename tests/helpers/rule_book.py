@@ -31,7 +31,7 @@ class Stated(NamedTuple):
 
 RULES = (
     Stated(1, "what happens at a time, in order", events.happen, r"layout\.report_event\("),
-    Stated(2, "a refusal takes the gateway's time", actions.refuse, r"advance\(.*rules\.gateway_s"),
+    Stated(2, "a refusal takes the gateway's time", actions.refuse, r"(advance|pause|sleep|\+=).*rules\.gateway_s"),
     Stated(3, "quota", gateway.barred, r">= [a-z.]*quota\b"),
     Stated(3, "rate limit", gateway.expired, r"- [a-z.]*window_s"),
     Stated(4, "slots and memory", gateway.must_wait, r"calls_held\(tool\) >= [a-z.]*concurrency"),
@@ -41,6 +41,7 @@ RULES = (
     Stated(8, "price", calls.price_of, r"return factor \* \(spec\.fee \+"),
     Stated(9, "thinking", WorldData.thinking_s, r"/ [a-z.]*tokens_per_s"),
     Stated(10, "waiting", actions.wait, r"layout\.take_news"),
+    Stated(10, "pauses of sessions", sessions.pause, r"end(s|_at\().*[<>].*now.*\+ .*(seconds|PAUSE_S)"),
     Stated(11, "budgets", gateway.passed_limit, r"> [a-z.]*price_limit"),
     Stated(12, "grade", grades.grade, r"met == required"),
     Stated(13, "writes", writes.happens, r"luck < effect\.happens"),

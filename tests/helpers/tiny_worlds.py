@@ -14,7 +14,7 @@ from costgym.simulators.forge.readers.reading import read_document
 from costgym.simulators.ledger import Budget
 from costgym.simulators.oracle.optimum import WAIT, Optimum, optimum
 from costgym.simulators.quality import quality_of_plan
-from costgym.simulators.scenario import Scenario, parse_scenario
+from costgym.simulators.scenario import Scenario, load_scenario, parse_scenario
 from costgym.simulators.sessions.episode import SessionEpisode, session_world
 from costgym.simulators.sessions.informed import value_bound
 from costgym.simulators.sessions.rules import SessionRules
@@ -157,6 +157,14 @@ def features(document: dict[str, Any]) -> set[str]:
     }
     limits = {"timeout_s": "time-outs", "quota": "quotas", "rate_limit": "rate limits", "cold_start_s": "cold starts"}
     return {name for name, there in held.items() if there} | {words for name, words in limits.items() if name in profiles}
+
+
+def tiny_one_world(kind: str) -> dict[str, Any]:
+    """The document of a one world with queries of one kind and as few tools on offer as it can have."""
+    whole = load_scenario("one-world")
+    seen = kind in ("vision", "both")
+    fields = {"kinds": {kind: 1.0}, "vision_tools": seen, "candidates": 11 if seen else 3, "train": 2, "test": 40}
+    return whole.model_copy(update={"source": whole.source.model_copy(update=fields)}).model_dump(mode="json")
 
 
 def plays_that_beat(scenario: Scenario, world: World, task: int, seed: int, quality: float) -> tuple[float, int]:

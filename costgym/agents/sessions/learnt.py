@@ -50,6 +50,8 @@ class SessionAgent(Agent):
     def reset(self, seat: SessionSeat, observation: Any, info: dict[str, Any], seed: int) -> None:
         from costgym.agents.sessions.network import Watching
 
+        if seat.env_id != SESSION:
+            raise ConfigError(f"agent {self.name}", f"expected {SESSION}, which it was trained in, got {seat.env_id}")
         kinds, most, tools, memory = self._network.kinds, self._network.most, seat.rules.tools, self._network.memory
         if memory not in ("raw", seat.memory) or seat.rules.capabilities != kinds or not most <= tools <= kinds * most:
             raise ConfigError(

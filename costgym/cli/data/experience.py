@@ -24,6 +24,8 @@ def experience(
 
     Example: `costgym experience --experience dfsdt:5 --out past.jsonl`
     """
+    from costgym.agents.base import TEXT
+    from costgym.envs.registration import class_of, default_id
     from costgym.experiments.play.execution.engine import Local, default_jobs
     from costgym.experiments.play.experience import (
         ExperienceSettings,
@@ -35,6 +37,7 @@ def experience(
     from costgym.simulators.scenario import load_scenario
 
     world = load_scenario(scenario or "marketplace", data)
+    world = world.in_world(*class_of(default_id(TEXT, world)).worlds)
     settings = ExperienceSettings() if experience is None else ExperienceSettings.parse(experience)
     engine = Local(jobs or default_jobs())
     with Progress("exploring", quiet) as progress:

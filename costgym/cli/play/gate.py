@@ -7,6 +7,7 @@ import typer
 
 from costgym.cli.options import EnvName, JsonFile, Quiet, WorldOptions
 from costgym.cli.output import Progress, prints, save_json
+from costgym.cli.players import entry_and_id
 from costgym.experiments.play.options import Seed
 from costgym.simulators.bounds import argument, option
 from costgym.simulators.errors import ConfigError
@@ -42,7 +43,8 @@ def gate(
         raise ConfigError("--baseline", "expected either --baseline FILE or --write-baseline FILE")
     limit = read_percent("--max-cost", max_cost)
     before = None if baseline is None else gates.read_baseline(baseline)
-    played, player, currency = gates.contestants(agent, env, world.arguments, price_as)
+    entry, env_id = entry_and_id(agent, env if before is None or env is not None else before.env_id, world)
+    played, player, currency = gates.contestants(entry, env_id, world.arguments(env_id), price_as)
     with Progress(f"playing {agent}", quiet) as progress:
         if before is None:
             assert write_baseline is not None

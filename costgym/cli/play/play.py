@@ -10,9 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
-from costgym.agents.base import TEXT, Agent
+from costgym.agents.base import TEXT, Agent, view_of
 from costgym.agents.seat import TextSeat
-from costgym.cli.options import WorldOptions
+from costgym.cli.options import EnvName, WorldOptions
 from costgym.cli.output import harmless
 from costgym.envs.actions import FINISH, SEARCH, WAIT, encode_action, json_or_text
 from costgym.envs.rendering.chart import number
@@ -217,6 +217,7 @@ def _ask(prompt: str) -> str | None:
 
 def play(
     world: WorldOptions,
+    env: EnvName = None,
     task: Annotated[int | None, option("Number of the task within the split; by default the next one.")] = None,
     seed: Seed = 0,
     out: Annotated[Path, option("Folder that keeps the episodes; the same folder continues it.", "DIR")] = Path("human"),
@@ -232,14 +233,17 @@ def play(
     from costgym.experiments.play.trajectories.format import Header
     from costgym.experiments.play.trajectories.record import record
 
-    env = make(TEXT, disable_env_checker=True, **world.arguments(TEXT))
-    view: Any = base_env(env)
-    header = Header.of(env, TEXT)
+    env_id = world.env_id(env, TEXT)
+    if view_of(env_id) != TEXT:
+        raise ConfigError("--env", f"expected a version of MarketplaceChat, which a person can play, got {env_id}")
+    played_in = make(env_id, disable_env_checker=True, **world.arguments(env_id))
+    view: Any = base_env(played_in)
+    header = Header.of(played_in, env_id)
     with open_collection(out, header) as (store, played):
         if task is not None and not 0 <= task < len(view.numbers):
             raise ConfigError("--task", f"expected a number from 0 to {len(view.numbers) - 1}, got {task}")
         task_number, world_seed, _ = view.instance(played if task is None else task, seed)
-        recorded, _ = record(env, Human(view.scenario.currency), task_number, world_seed, played, crashes="count")
+        recorded, _ = record(played_in, Human(view.scenario.currency), task_number, world_seed, played, crashes="count")
         store.append(recorded.sealed_json(header))
     _say("", view.chart().verdict, why(view, recorded.truncated, recorded.crash), "")
     _say("Recorded. See it again:", raw=f"costgym show {shlex.quote(str(out))} --episode {played}")

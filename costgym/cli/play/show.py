@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from costgym.cli.options import EnvName, WorldOptions
-from costgym.cli.players import find_player, make_player
+from costgym.cli.players import entry_and_id, find_player, make_player
 from costgym.experiments.play.options import Model, Seed
 from costgym.simulators.bounds import argument, option
 from costgym.simulators.errors import ConfigError, UnknownName, check_known
@@ -67,7 +67,7 @@ def show(
         reports = [report_recorded(path, episode, world.data) for path in recordings]
         chosen = (episode or "0").replace("/", "-")
     else:
-        view = env or find_player(names[0], None)[1]  # the second plays where the first does
+        _, view = entry_and_id(names[0], env, world)  # the second plays where the first does
         reports = [_play(name, view, task, world, seed, model) for name in names]
         chosen = str(task)
     if format == "text":

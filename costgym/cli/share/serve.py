@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from costgym.agents.base import TEXT
-from costgym.cli.options import WorldOptions
+from costgym.cli.options import EnvName, WorldOptions
 from costgym.experiments.play.options import Seed
 from costgym.experiments.serve.limits import Access, AccessOptions, Limits
 from costgym.simulators.bounds import Count, Settings, option
@@ -33,7 +33,7 @@ def serve(
     limits: Limits,
     access: AccessOptions,
     recording: RecordOptions,
-    env: Annotated[str, option("An environment of `costgym envs`.")] = TEXT,
+    env: EnvName = None,
     seed: Seed = 0,
     host: Annotated[str, option("Address to listen on; local by default.")] = "127.0.0.1",
     port: Annotated[int, option("Port to listen on; 0 takes a free one.", ge=0, le=65535)] = 8000,
@@ -49,28 +49,28 @@ def serve(
 
     allowed = Access() if stdio else access.access(host)
     limits = limits if stdio else limits.of_host(host)
-    arguments = world.arguments(env)
-    make_env: Any = partial(make, env, disable_env_checker=True, **arguments)
+    env_id = world.env_id(env, TEXT)
+    make_env: Any = partial(make, env_id, disable_env_checker=True, **world.arguments(env_id))
 
     with ExitStack() as held:
         recorder: Any = None
         if recording.episodes is not None:
-            recorder = held.enter_context(_row(world, recording, env, seed))
-            make_env = recorder.make_env
+            recorder = held.enter_context(_row(world, recording, env and env_id, seed))
+            make_env, env_id = recorder.make_env, recorder.row.track.env
         elif recording.record is not None:
             from costgym.experiments.serve.sessions import Recorder
 
-            recorder = held.enter_context(Recorder(recording.record, make_env(), env, recording.record_as))
+            recorder = held.enter_context(Recorder(recording.record, make_env(), env_id, recording.record_as))
         if stdio:
             _serve_stdio(make_env, limits, seed, recorder)
             return
         from costgym.experiments.serve.server import Service
         from costgym.experiments.serve.server import serve as run
 
-        service = Service(make_env, env, describe(env), limits, seed, allowed, recorder=recorder)
+        service = Service(make_env, env_id, describe(env_id), limits, seed, allowed, recorder=recorder)
 
         def ready(address: str) -> None:
-            typer.echo(f"serving {env} at {address}", err=True)
+            typer.echo(f"serving {env_id} at {address}", err=True)
             typer.echo(f"  OpenEnv  {address.replace('http', 'ws', 1)}/ws, or POST {address}/reset", err=True)
             if service.speaks_mcp:
                 typer.echo(f"  MCP      {address}/mcp, or {address}/mcp/NAME?seed=7&index=3", err=True)
@@ -80,7 +80,7 @@ def serve(
         run(service, host, port, ready)
 
 
-def _row(world: WorldOptions, recording: RecordOptions, env: str, seed: int) -> Any:
+def _row(world: WorldOptions, recording: RecordOptions, env_id: str | None, seed: int) -> Any:
     """The recorder of a row of a leaderboard that is played as `costgym rank` plays one."""
     from costgym.agents.registry import CLIENT
     from costgym.experiments.board.run_config import make_run_config
@@ -100,7 +100,7 @@ def _row(world: WorldOptions, recording: RecordOptions, env: str, seed: int) -> 
         **world.model_dump(include={"scenario", "data", "split", "documents"}),
         episodes=recording.episodes,
     )
-    if env not in (TEXT, config.tracks[0].env):
+    if env_id not in (None, config.tracks[0].env):
         raise ConfigError("--env", f"a row of a leaderboard is played in {config.tracks[0].env}; leave out --episodes")
     return RunRecorder(recording.record, config, pages_of)
 

@@ -1,4 +1,4 @@
-"""Draw an episode: a table of calls as text, a Gantt chart as an image or as a page."""
+"""Draw an episode's Gantt chart as an image or as a page."""
 
 from functools import lru_cache
 from html import escape
@@ -8,33 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-from costgym.envs.rendering.chart import COLOURS, Bar, Chart, Marker, Row, number, ticks
-from costgym.simulators.episode import Episode
+from costgym.envs.rendering.chart import COLOURS, Bar, Chart, Marker, Row, ticks
 
 INK, FAINT, GRID, PAPER, EVENT, LIMIT = "#222222", "#666666", "#E6E6E6", "#FFFFFF", "#0072B2", "#D55E00"
 MARGIN, LANE, BAR, GAP, TEXT = 16, 18, 13, 8, 12
 """Pixels: margin of the picture, height of a lane and of a bar in it, gap between rows, height of the text."""
 MAX_TITLE_LINES = 6
 _DASH = 4
-
-
-def episode_table(episode: Episode, verdict: str) -> str:
-    """Write the episode as a table of its calls, the rest of its budget and its result."""
-    lines = [f"task {episode.task.id}: {episode.task.query}", f"budget: {episode.budget}; seed {episode.seed}", ""]
-    names = [call.tool or "(unknown tool)" for call in episode.calls]
-    width = max([4, *map(len, names)])
-    lines.append(f"{'#':>3}  {'start':>8}  {'end':>8}  {'tool':<{width}}  {'status':<17}  {'price':>8}")
-    for i, (name, call) in enumerate(zip(names, episode.calls, strict=True)):
-        ended = call.finished_s >= 0
-        end = f"{call.finished_s:.2f}" if ended else ""
-        price = number(call.price) if call.k and ended else "-"
-        status = call.status.label if ended else "running"
-        lines.append(f"{i + 1:>3}  {call.submitted_s:>8.2f}  {end:>8}  {name:<{width}}  {status:<17}  {price:>8}")
-    if not episode.calls:
-        lines.append("     no calls")
-    left = ", ".join(f"{name} {number(value)}" for name, value in episode.remaining().items())
-    lines += ["", f"at {episode.now_s:.2f} s; {verdict}", *([f"left: {left}"] if left else [])]
-    return "\n".join(lines)
 
 
 # -- layout ---------------------------------------------------------------------------------------------------------------

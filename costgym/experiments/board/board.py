@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -53,6 +53,8 @@ ROWS = "rows.json"  # file with the rows of a submission
 Progress = Callable[[int, int], None]
 Players = Mapping[str, Callable[[LanguageModel], Agent]]  # makers of agents by name; each is handed the run's model
 NO_PLAYERS: Players = {}
+PastUses = Mapping[str, str]  # of tools, as JSON lines, by the track whose agents plan from them
+NO_PAST_USES: PastUses = {}
 PageMaker = Callable[[Mapping[str, Any]], Mapping[str, str]]  # renders `leaderboard.json` as pages, by their files' names
 
 
@@ -162,7 +164,7 @@ def with_submissions(document: Mapping[str, Any], submitted: Iterable[Sequence[M
 
 
 def summarise_run(
-    config: RunConfig, results: Iterable[EpisodeResult], experience: str | None = None, verdicts: Verdicts | None = None
+    config: RunConfig, results: Iterable[EpisodeResult], experience: PastUses = NO_PAST_USES, verdicts: Verdicts | None = None
 ) -> dict[str, Any]:
     """The content of `leaderboard.json` for the episodes of a run; see `rows_of` and `document_of`."""
     return document_of(config, rows_of(config, with_verdicts(results, verdicts)), experience, verdicts)
@@ -190,12 +192,12 @@ def rows_of(config: RunConfig, results: Iterable[EpisodeResult]) -> list[dict[st
 def document_of(
     config: RunConfig,
     rows: Sequence[Mapping[str, Any]],
-    experience: str | None = None,
+    experience: PastUses = NO_PAST_USES,
     verdicts: Verdicts | None = None,
 ) -> dict[str, Any]:
     """The content of `leaderboard.json` with some rows, best first within a condition. Tracks whose agents plan from
     `experience` say how much it is."""
-    tracks = [{**track.document(), **_experience_document(config, track, experience)} for track in config.tracks]
+    tracks = [{**track.document(), **_experience_document(config, experience.get(track.name))} for track in config.tracks]
     first = tracks[0]
     document: dict[str, Any] = {
         "format": FORMAT,
@@ -233,12 +235,13 @@ def check_owner(manifest: str, folder: Path) -> None:
         )
 
 
-def experience_text(config: RunConfig, engine: Engine | None = None, data: str | None = None, keep: bool = True) -> str | None:
-    """The past uses of tools that agents with BTP plan from, as JSON lines; None if none needs them. `keep` caches new ones."""
-    track = next((track for track in config.tracks if _plans_from_experience(track)), None)
-    if track is None:
-        return None
-    return past_uses(parse_scenario(relocated(track.scenario, data), "run.json"), config.experience, engine, keep=keep)
+def experience_of(config: RunConfig, engine: Engine | None = None, data: str | None = None, keep: bool = True) -> PastUses:
+    """The past uses of tools that a run's agents with BTP plan from. `keep` caches new ones."""
+    return {
+        track.name: past_uses(parse_scenario(relocated(track.scenario, data), "run.json"), config.experience, engine, keep=keep)
+        for track in config.tracks
+        if _plans_from_experience(track)
+    }
 
 
 def _plans_from_experience(track: TrackConfig) -> bool:
@@ -251,12 +254,12 @@ def _plans_from_experience(track: TrackConfig) -> bool:
     return False
 
 
-def _experience_document(config: RunConfig, track: TrackConfig, experience: str | None) -> dict[str, Any]:
-    if experience is None or not _plans_from_experience(track):
+def _experience_document(config: RunConfig, text: str | None) -> dict[str, Any]:
+    if text is None:
         return {}
     chosen = config.experience or ExperienceSettings()
     about = {"explorer": chosen.explorer, "remembered": chosen.remembered}
-    return {"experience": {**about, **describe_experience(experience)}}
+    return {"experience": {**about, **describe_experience(text)}}
 
 
 class Run:
@@ -265,7 +268,7 @@ class Run:
     def __init__(self, config: RunConfig, folder: Path, players: Players = NO_PLAYERS) -> None:
         self.config, self.folder, self.players = config, folder, players
         self.results: list[EpisodeResult] = []
-        self._experience: str | None = None
+        self._experience = NO_PAST_USES
 
     def engine(self, jobs: int, concurrency: int = CONCURRENCY) -> Engine:
         """What plays the run's model on this machine."""
@@ -285,7 +288,7 @@ class Run:
         """Play the episodes that the folder lacks; `results` then has all of them, in order."""
         config = self.config
         # explorers use the simulated model, which a batch of requests to a local model does not speed up
-        self._experience = experience_text(config, for_replays(engine))
+        self._experience = experience_of(config, for_replays(engine))
         with RunLog(self.folder, config) as log:
             if progress is not None:
                 progress(len(log.found), config.episodes)
@@ -366,22 +369,19 @@ class Entries:
     def __init__(
         self,
         config: RunConfig,
-        experience: str | None,
+        experience: PastUses,
         model: LanguageModel | None = None,
         journal: Path | None = None,
         players: Players = NO_PLAYERS,
     ) -> None:
-        self.config, self._text, self._model, self._journal, self._players = config, experience, model, journal, players
+        self.config, self._past, self._model, self._journal, self._players = config, experience, model, journal, players
         # a row's agent and environment are kept from one range of its episodes to the next
         self.context = lru_cache(maxsize=4)(self._open)
+        # read when the first agent of the track that plans from it plays
+        self._experience = lru_cache(maxsize=None)(lambda track: Experience.from_jsonl(self._past[track]))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Entries, (self.config, self._text, self._model, self._journal, self._players)
-
-    @cached_property
-    def _experience(self) -> Experience | None:
-        """Read when the first agent that plans from it plays."""
-        return None if self._text is None else Experience.from_jsonl(self._text)
+        return Entries, (self.config, self._past, self._model, self._journal, self._players)
 
     def _open(self, track: str, name: str, condition: int) -> RolloutContext:
         config, place, entry = self.config, self.config.track(track), entry_of(name, track)
@@ -396,7 +396,7 @@ class Entries:
                 name,
                 place.env if view_of(place.env) in entry.env_ids else entry.env_id,
                 model=model,
-                experience=self._experience if entry.needs_experience else None,
+                experience=self._experience(track) if entry.needs_experience else None,
                 search=SearchSettings.chosen(config.search, name.partition("+")[0]),
                 btp=BtpSettings(**config.btp) if config.btp else None,
             )

@@ -90,6 +90,7 @@ class RunOptions(Settings):
             "--profile": self.profile is not None and "profile" not in kind.world_class.arguments_of_world,
             "--grading": self.grading != "strict" and not kind.gradings,
             "--documents": self.documents is not None and not world.views_with("documents"),
+            "--world": self.world is not None and self.world < world.first_world,
             **{f"--{name}": name not in world.vary for name in self.vary or {}},
         }
         return next((option for option, is_wrong in wrong.items() if is_wrong), "")

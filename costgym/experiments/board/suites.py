@@ -32,6 +32,14 @@ _VISION: dict[str, Any] = {
     "ranked_by": "quality_of_plan",
 }
 """What every world of vision planners has."""
+_ONE_WORLD: dict[str, Any] = {
+    "budgets": "price=15,30,60",
+    "scenario": "one-world",
+    "first_world": 1,
+    "settings": _ENFORCED,
+    "vary": {"scenario": ("one-world",)},  # rows name their world, since the track `text` has the same view
+}
+"""What every world in which the five papers meet has; its tokens cost what the world says."""
 _BLIND_AND_CAREFUL = ("retry", "check-then-retry", "idempotent", "cheapest", "random", "oracle")
 _STRATEGIES = ("react", "cot@5", "dfsdt", "tot-dfs", "plan-act")
 _OF_A_MODEL = ("react", "react+btp", "react+ecoact", "dfsdt", "toolplanner")  # with which real models are compared
@@ -60,6 +68,7 @@ class SuiteWorld:
     # "" where tokens are free in both
     prices: str = ""
     world: int = 1  # version of the world, where the environments have it
+    first_world: int = 0  # first version of the world that has the scenario
     env: str = TEXT
     tracks: tuple[str, ...] = ("text", "numbers")
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: _RECORDED)  # arguments, by id; `*`: all views
@@ -112,7 +121,7 @@ def _suite(name: str, description: str, *worlds: SuiteWorld) -> Suite:
 _ALL = (
     _suite(
         "quick",
-        "the default: every system beside its plain form in six tracks, one decision a step with numbers, no real model",
+        "the default: every system beside its plain form in seven tracks, one decision a step with numbers, no real model",
         SuiteWorld(
             (
                 *_with_every_access(*_STRATEGIES), "toolplanner", "random", "cheapest", "greedy",
@@ -150,6 +159,15 @@ _ALL = (
             vary={"scenario": ("marketplace-writes",)},  # rows name their world, since the track `numbers` has the same view
         ),
         _sessions("do-nothing", "bayes-index", "paced", "optimistic", "zoo:sessions", "informed-paced", episodes=60),
+        SuiteWorld(
+            (
+                "react", "react+deer", "react+ecoact", "react+btp", "toolplanner", "catp-plan", "catp-plan+deer",
+                "catp-plan+deer+btp",
+            ),
+            episodes=30,
+            tracks=("one-world",),
+            **_ONE_WORLD,
+        ),
     ),
     _suite(
         "robustness",
@@ -179,10 +197,9 @@ _ALL = (
         "five papers' ideas in one world, each on and off: which pays, and do they add up?",
         SuiteWorld(
             (*_FIVE_IDEAS, "cheapest", "greedy", "oracle-informed", "oracle"),
-            "price=15,30,60",
-            200,
-            scenario="one-world",
-            settings=_ENFORCED,
+            episodes=200,
+            tracks=("one-world", "numbers"),
+            **_ONE_WORLD,
         ),
     ),
     _suite(

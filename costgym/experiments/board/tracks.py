@@ -66,6 +66,14 @@ _ALL = (
         (SESSION,),
     ),
     Track(
+        "one-world",
+        "One world",
+        "Agents read prose and pay for their tokens. Queries need no tool, APIs, vision tools, or both: five papers’ ideas "
+        "beside and on top of each other.",
+        (TEXT,),
+        world="one-world",
+    ),
+    Track(
         "text",
         "Chat agents",
         "Agents read the query and the tools’ documentation as prose, write the arguments of calls, and pay for their tokens.",

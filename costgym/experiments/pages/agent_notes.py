@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
+from costgym.agents.base import TEXT
 from costgym.agents.custom import is_custom
 from costgym.agents.registry import find_agent
 from costgym.experiments.board.rows import own_name, shown_name
@@ -44,8 +45,8 @@ def describe(row: Mapping[str, Any]) -> str:
 
 def judge_note(leaderboard: Mapping[str, Any]) -> str:
     """Write who judged the chat agents' answers of a leaderboard, and what that took; "" where no model did."""
-    judge = leaderboard.get("judge")
-    if not isinstance(judge, Mapping) or leaderboard.get("track", "text") != "text":
+    judge, track = leaderboard.get("judge"), TRACKS.get(str(leaderboard.get("track", "text")))
+    if not isinstance(judge, Mapping) or track is None or TEXT not in track.views:
         return ""
     cost = "tokens of unknown price" if judge["usd"] is None else f"${judge['usd']:,.4f}"
     read, wrote = judge["input_tokens"], judge["output_tokens"]
@@ -59,7 +60,8 @@ def papers_of(row: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return title and address of the papers behind the parts of an agent's name."""
     parts = own_name(row).replace("@", "+").replace(":", "+").split("+")
     parts = ["btp" if part.startswith("btp-no-") else part.removesuffix("-answers") for part in parts]
-    parts = [part.removesuffix("-rule").removesuffix("-no-tags").removesuffix("-no-path") for part in parts]
+    for suffix in ("-rule", "-no-tags", "-no-path", "-plan"):
+        parts = [part.removesuffix(suffix) for part in parts]
     return [(PAPERS[part][0], f"https://arxiv.org/abs/{PAPERS[part][1]}") for part in dict.fromkeys(parts) if part in PAPERS]
 
 

@@ -92,7 +92,7 @@ def frame(scene: Scene, now_s: float, theme: str = "light") -> Image.Image:
         if shape.text:
             pen.text((shape.x, shape.y), shape.text, colours[shape.colour], font(shape.size), "rs" if shape.right else "ls")
         elif (width := shape.width * shape.share(now_s)) >= 0.5:
-            pen.rectangle((shape.x, shape.y, shape.x + width - 1, shape.y + shape.size - 1), colours[shape.colour])
+            pen.rectangle((shape.x, shape.y, shape.x + max(1.0, width) - 1, shape.y + shape.size - 1), colours[shape.colour])
     return image
 
 

@@ -10,6 +10,7 @@ from markupsafe import Markup
 from costgym.envs.base import base_env
 from costgym.envs.rendering.chart import meaning_of, number
 from costgym.envs.rendering.draw import fit, text_width, wrap
+from costgym.envs.tool_world import ToolEnv
 from costgym.envs.why import why
 from costgym.experiments.pages.episode_report import EpisodeReport, currency_of
 from costgym.experiments.pages.html import asset, render
@@ -44,7 +45,7 @@ class Course:
     calls: Sequence[Call]
     charges: Sequence[Charge]
     known: Sequence[tuple[float, int]]  # when how many facts were known
-    facts: int
+    facts: int  # that the task needs; 0 where an episode is not about facts
     span_s: float
     success: bool
     why: str
@@ -71,7 +72,7 @@ def course_of(report: EpisodeReport) -> Course:
         list(episode.calls),
         list(episode.ledger),
         known,
-        len(episode.known),
+        len(episode.known) if isinstance(world, ToolEnv) else 0,
         max([episode.now_s, *ends]) or 1.0,
         world.succeeded,
         plain(why(world, truncated, recorded.crash)),
@@ -166,7 +167,7 @@ def _panel(course: Course, x: float, y: float, span_s: float, spent: float) -> t
 
 def _budget(course: Course, resource: str, limit: float, x: float, y: float, span_s: float) -> Iterator[Shape]:
     """A bar of what is left, which becomes shorter with each charge, and the amount in figures; without budgets `limit` is what
-    the dearer agent spends, and the bar shows how much less that is than it."""
+    the dearer agent spends, and the bar grows with what is spent."""
     width = PANEL - 150
     points = [(0.0, limit)]
     if resource == "seconds":
@@ -176,7 +177,7 @@ def _budget(course: Course, resource: str, limit: float, x: float, y: float, spa
             amount = float(getattr(charge, resource))
             points += [(charge.at_s, points[-1][1]), (charge.at_s, points[-1][1] - amount)] if amount else []
     yield Shape(x, y - 11, "rule", size=13, width=width)
-    shares = tuple((at_s, max(0.0, left) / limit) for at_s, left in points)
+    shares = tuple((at_s, max(0.0, left if course.limits else limit - left) / limit) for at_s, left in points)
     yield Shape(x, y - 11, "budget", size=13, width=width, shares=shares)
     if resource == "seconds":  # time runs evenly: a figure for every tenth of it
         points = [(span_s * index / 10, limit - min(course.span_s, span_s * index / 10)) for index in range(11)]

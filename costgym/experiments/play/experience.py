@@ -171,7 +171,7 @@ def experience_key(scenario: Scenario, settings: ExperienceSettings) -> str:
     return hashlib.sha256(explorer.encode()).hexdigest()[:16]
 
 
-@lru_cache(maxsize=1)  # each track of a board, and each check of it, asks for the same
+@lru_cache(maxsize=4)  # each check of a board asks for the same of every track
 def describe_experience(text: str) -> Mapping[str, Any]:
     """Number of past queries, of tools and of uses, mean uses of those tools, and the text's hash."""
     tools: set[str] = set()
@@ -202,7 +202,7 @@ def _explored(scenario: Scenario, settings: ExperienceSettings) -> Scenario:
     return scenario.model_copy(update={"source": scenario.source.model_copy(update={"candidates": settings.candidates})})
 
 
-@lru_cache(maxsize=1)  # making a board and each check of it ask for the same
+@lru_cache(maxsize=4)  # making a board and each check of it ask for the same of every track
 def _kept(path: Path, stamp: int, uses: float, most: int) -> tuple[str | None, list[str]]:
     """The text of a packed file's first lines that hold so many uses; None where all hold fewer, and then the lines."""
     try:

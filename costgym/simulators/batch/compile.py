@@ -4,7 +4,7 @@ A rule is compiled from its own code, with other globals: `rules.layout` is `rec
 forms, and a `Status` is its number. A debugger that steps through a kernel under `NUMBA_DISABLE_JIT=1` shows the rule itself.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -18,8 +18,11 @@ BY_THEMSELVES = frozenset(
 """Functions that are compiled once and called. All others are small or called once, and compiled into their callers."""
 
 
-def compiled_form(book: Sequence[ModuleType], records: ModuleType) -> dict[str, ModuleType]:
-    """Modules with the compiled forms of the rules in `book` and of the functions in `records`, by their last names."""
+def compiled_form(
+    book: Sequence[ModuleType], records: ModuleType, instead: Mapping[Callable[..., Any], Callable[..., Any]] | None = None
+) -> dict[str, ModuleType]:
+    """Modules with the compiled forms of the rules in `book` and of the functions in `records`, by their last names. Rules that
+    `records` calls give way to others where `instead` says so."""
     sources = (*book, records)
     spaces = {source.__name__: dict(vars(source)) for source in sources}
     kernels: dict[FunctionType, Any] = {}
@@ -33,7 +36,8 @@ def compiled_form(book: Sequence[ModuleType], records: ModuleType) -> dict[str, 
         space, module = spaces[source.__name__], modules[source.__name__]
         for name, value in space.items():
             if isinstance(value, FunctionType):
-                space[name] = kernels.get(value, value)
+                rule: Any = (instead or {}).get(value, value) if source is records else value
+                space[name] = kernels.get(rule, rule)
             elif isinstance(value, Status):
                 space[name] = int(value)
             elif value is layout:

@@ -10,27 +10,16 @@ from costgym.simulators.batch import records as source
 from costgym.simulators.batch.compile import compiled_form
 from costgym.simulators.batch.memory import clear_row
 from costgym.simulators.batch.rng import inlined, internal
-from costgym.simulators.rules import actions, calls, events, failures, gateway, grades, session_draws, sessions, writes
+from costgym.simulators.rules import actions, calls, events, failures, gateway, grades, writes
 from costgym.simulators.status import Status
 from costgym.simulators.tools import CHECK, UNDO
 
-_book = compiled_form((actions, calls, events, failures, gateway, grades, session_draws, sessions, writes), source)
-_actions, _calls, _sessions, _writes, _records = (
-    vars(_book[name]) for name in ("actions", "calls", "sessions", "writes", "records")
-)
-submit, refuse, cancel, wait, advance, run_out = (
-    _actions[name] for name in ("submit", "refuse", "cancel", "wait", "advance", "run_out")
-)
-admit, end, happen = _calls["admit"], _calls["end"], vars(_book["events"])["happen"]
-gateway_of, spent_and_limit = (vars(_book["gateway"])[name] for name in ("gateway", "spent_and_limit"))
+_book = compiled_form((actions, calls, events, failures, gateway, grades, writes), source)
+_actions, _calls, _writes, _records = (vars(_book[name]) for name in ("actions", "calls", "writes", "records"))
+submit, refuse, cancel, oldest, wait = (_actions[name] for name in ("submit", "refuse", "cancel", "oldest", "wait"))
+happen, spent_and_limit = vars(_book["events"])["happen"], vars(_book["gateway"])["spent_and_limit"]
 pick, finish, figures = vars(_book["failures"])["pick"], vars(_book["grades"])["finish"], _writes["figures"]
-begin_query, end_query, recall, complete_in_session = (
-    _sessions[name] for name in ("begin_query", "end_query", "recall", "complete_in_session")
-)
-draw_query, draw_tool, first_regime, first_price, session_limits = (
-    vars(_book["session_draws"])[name] for name in ("query", "tool", "regime", "price", "limits")
-)
-due, end_at, event_at, step = (_records[name] for name in ("due", "end_at", "event_at", "step"))
+due, event_at = _records["due"], _records["event_at"]
 
 NOTHING, CODE, INVISIBLE = source.NOTHING, source.CODE, source.INVISIBLE
 UNKNOWN_TOOL, FORBIDDEN = int(Status.UNKNOWN_TOOL), int(Status.FORBIDDEN)
@@ -65,15 +54,6 @@ def places_used(e: Any) -> int:
     The ring of `news` has a place for each event too, so events count only as far as they are more than have happened.
     """
     return e.records + max(e.idle, e.news - e.epoch)
-
-
-@inlined
-def oldest(state: Any, i: int, slot: int) -> int:
-    """The index of a candidate's oldest call in flight; -1 for none."""
-    for index in range(state.episodes[i].records):
-        if state.numbers[i, index] == slot:
-            return index
-    return -1
 
 
 @inlined

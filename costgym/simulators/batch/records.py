@@ -16,7 +16,7 @@ from costgym.simulators.rules.failures import outage_after
 from costgym.simulators.rules.session_draws import NEVER, life_s, price, regime
 from costgym.simulators.status import AMBIGUOUS
 
-NOTHING = -(1 << 30)  # what `wait` returns where nothing comes
+NOTHING = -(1 << 30)  # what `wait` returns where nothing comes, and a search where nothing is found
 WAITING = -1  # the order of a call that waits among those whose end is known
 INVISIBLE = -1  # kind of an event that changes nothing: a change of a wish that has no alternative
 CODE = 64  # news of a completion are slot * 64 + status, of an event -1 - its index
@@ -468,7 +468,6 @@ def event_at(tables: Any, e: Any) -> Any:
 
 
 def end_at(state: Any, i: Any) -> Any:
-    """The time at which the next call ends."""
     following = state.episodes[i].next
     return state.times[i, following] if following >= 0 else np.inf
 
@@ -526,6 +525,10 @@ def schedule(state: Any, i: Any, index: Any, seconds: Any) -> None:
 
 
 # -- sessions ------------------------------------------------------------------------------------------------------------------
+
+
+def sessions(state: Any) -> Any:
+    return state.sessions
 
 
 def query(sessions: Any, i: Any) -> Any:

@@ -7,18 +7,23 @@ Prices hold for a query: the present ones stand in the tables' only epoch, and a
 
 # mypy: disable-error-code="misc,untyped-decorator,no-any-return"
 
+from collections import namedtuple
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from costgym.simulators.batch import kernels as world
+from costgym.simulators.batch import records
+from costgym.simulators.batch.compile import compiled_form
 from costgym.simulators.batch.memory import clear_row, record_type
 from costgym.simulators.batch.rng import inlined, internal, uniforms
-from costgym.simulators.batch.state import LARGE, Batch, _wider
+from costgym.simulators.batch.state import LARGE, Batch, State, _wider
 from costgym.simulators.batch.tables import EFFECT, SLOT, Tables, kind_rows, replaced
 from costgym.simulators.calls import latency_factors
 from costgym.simulators.ledger import Budget, Enforcement
+from costgym.simulators.rules import actions, calls, events, failures, gateway, session_draws, writes
+from costgym.simulators.rules import sessions as session_rules
 from costgym.simulators.rules.limits import Rules, make_rules
 from costgym.simulators.sessions.draw import Session, draw_session
 from costgym.simulators.sessions.episode import session_world
@@ -41,6 +46,18 @@ DRIFT = record_type(
 often they have moved."""
 HIGHEST_RATE_LIMIT = 10  # calls a window that a drawn tool admits
 _ONE = np.uint64(1)
+_book = compiled_form(
+    (actions, calls, events, failures, gateway, session_draws, session_rules, writes),
+    records,
+    {calls.complete: session_rules.complete_in_session},  # a call that ends here may pass a query
+)
+_submit, refuse, cancel, wait = (vars(_book["actions"])[name] for name in ("submit", "refuse", "cancel", "wait"))
+begin_query, end_query, recall, pause = (
+    vars(_book["sessions"])[name] for name in ("begin_query", "end_query", "recall", "pause")
+)
+draw_query, draw_tool, first_regime, first_price, session_limits = (
+    vars(_book["session_draws"])[name] for name in ("query", "tool", "regime", "price", "limits")
+)
 
 
 class Sessions(NamedTuple):
@@ -78,9 +95,15 @@ class Sessions(NamedTuple):
     shares: bool  # the limits are each session's own
 
 
+SessionState: Any = namedtuple("SessionState", (*State._fields, "sessions"))
+"""The arrays of N episodes of which each plays a session."""
+
+
 class SessionBatch(Batch):
     """N episodes of the drawn `sessions`, under one `budget` for all or, where it is None, each session's own, with at most
     `at_once` calls in flight, or any number where that is None."""
+
+    state: Any  # a `SessionState`
 
     def __init__(
         self, rules: SessionRules, count: int, budget: Budget | None, enforcement: Enforcement, at_once: int | None
@@ -122,7 +145,7 @@ class SessionBatch(Batch):
         # the room for windows that the highest rate limits would take
         windows = 1 if drawn else HIGHEST_RATE_LIMIT * m
         self.records = LARGE
-        self.state = self._fresh_state(m, room, room + m, windows, rules.providers)
+        self.state = SessionState._make([*self._fresh_state(m, room, room + m, windows, rules.providers), self.sessions])
         if not drawn:
             self.tables.slot_count[:] = m + rules.providers
 
@@ -215,7 +238,7 @@ def draw(tables: Any, sessions: Any, i: int, number: Any) -> None:
     tables.number[i] = lane.number = number
     kinds, count = np.int64(plan.kinds), tables.slots.shape[1]
     for query in range(sessions.fact.shape[1]):
-        kind, value, first = world.draw_query(plan, kinds, number, query)
+        kind, value, first = draw_query(plan, kinds, number, query)
         sessions.fact[i, query], sessions.capability[i, query], sessions.value[i, query] = query, kind, value
         if first < query:
             sessions.fact[i, query], sessions.capability[i, query] = sessions.fact[i, first], sessions.capability[i, first]
@@ -223,7 +246,7 @@ def draw(tables: Any, sessions: Any, i: int, number: Any) -> None:
     sessions.total[i] = total
     for slot in range(count):
         spec, drift, kind = tables.slots[i, slot], sessions.drifts[i, slot], slot % kinds
-        reliable, provider, success, latency_s = world.draw_tool(plan, number, slot, spec)
+        reliable, provider, success, latency_s = draw_tool(plan, number, slot, spec)
         spec.need, spec.outage, spec.outage_slot, spec.window_at = kind, provider, count + provider, room
         room += spec.rate_limit
         tables.serves[i, slot] = _ONE << np.uint64(kind)
@@ -231,13 +254,13 @@ def draw(tables: Any, sessions: Any, i: int, number: Any) -> None:
         sessions.fees[i, slot], sessions.quota[i, slot] = spec.fee, spec.quota
         sessions.adverts[i, slot, 0], sessions.adverts[i, slot, 1] = success, latency_s
         drift.alive, drift.half, drift.regimes, drift.prices = plan.alive[reliable], plan.half[reliable], 0, 0
-        regime, lasts = world.first_regime(plan, number, slot, 0, drift.alive, drift.half)
+        regime, lasts = first_regime(plan, number, slot, 0, drift.alive, drift.half)
         drift.regime_at = lasts
-        factor, lasts = world.first_price(plan, number, slot, 0)
+        factor, lasts = first_price(plan, number, slot, 0)
         drift.price_at = lasts
         sessions.regimes[i, 0, slot] = regime + 4 * factor
     if sessions.shares:
-        price, seconds = world.session_limits(plan, kinds, tables.slots[i], sessions.offers[i], sessions.regimes[i, 0], count)
+        price, seconds = session_limits(plan, kinds, tables.slots[i], sessions.offers[i], sessions.regimes[i, 0], count)
         sessions.limits[i, 0], sessions.limits[i, 1] = price, seconds
 
 
@@ -254,7 +277,7 @@ def begin(tables: Any, rules: Any, state: Any, sessions: Any, i: int, number: An
     for slot in range(state.slots.shape[1]):
         _, usual, _, _ = uniforms(seed, tables.number[i], slot)
         state.slots[i, slot].usual = world.pick(tables, state.episodes[i], usual)
-    world.begin_query(tables, state, sessions, i)
+    begin_query(tables, state, i)
 
 
 @inlined
@@ -265,57 +288,13 @@ def remembers(sessions: Any, i: int) -> Any:
 
 
 @inlined
-def _step(tables: Any, rules: Any, state: Any, sessions: Any, i: int) -> None:
-    """Let the next call end."""
-    e = state.episodes[i]
-    e.now = world.end_at(state, i)
-    world.complete_in_session(tables, rules, state, sessions, i, np.int64(e.next))
-
-
-@internal
-def pause(tables: Any, rules: Any, state: Any, sessions: Any, i: int, seconds: float) -> None:
-    """Let time pass. Calls that end meanwhile are reported by later waits."""
-    e = state.episodes[i]
-    until = e.now + seconds
-    while not e.over and e.records > 0 and world.end_at(state, i) <= min(until, rules.deadline_s):
-        _step(tables, rules, state, sessions, i)
-    if not e.over and until > rules.deadline_s:
-        world.run_out(tables, rules, state, i)
-    elif not e.over:
-        e.now = until
-
-
-@inlined
-def refuse(tables: Any, rules: Any, state: Any, sessions: Any, i: int) -> None:
-    """Let the time of a refusal pass, as `rules.actions.refuse` does, on the clock of sessions."""
-    e = state.episodes[i]
-    # nothing is in flight where calls follow one another: then time passes without a call of `pause`, which takes all arrays
-    if e.records == 0 and e.now + rules.gateway_s <= rules.deadline_s and not e.over:
-        e.now += rules.gateway_s
-    else:
-        pause(tables, rules, state, sessions, i, rules.gateway_s)
-
-
-@inlined
 def submit(tables: Any, rules: Any, state: Any, sessions: Any, i: int, slot: int) -> int:
     """Start a call of a tool; returns the status of a refusal, or -1 where the call is on its way."""
-    refusal = world.gateway_of(tables, rules, state, i, slot)
-    if refusal >= 0:
-        refuse(tables, rules, state, sessions, i)
-    else:
-        world.admit(tables, rules, state, i, slot)
+    refusal = _submit(tables, rules, state, i, slot)
+    if refusal < 0:
         # the query that it is made for: prices stand in the bill, so no epoch is needed
         state.calls[i, state.episodes[i].records - 1].start_epoch = sessions.lanes[i].query
     return refusal
-
-
-@inlined
-def wait(tables: Any, rules: Any, state: Any, sessions: Any, i: int) -> int:
-    """Go to the end of the next call; see `kernels.wait`."""
-    e = state.episodes[i]
-    if e.news == 0 and e.records > 0 and world.end_at(state, i) <= rules.deadline_s:
-        _step(tables, rules, state, sessions, i)
-    return world.wait(tables, rules, state, i)
 
 
 @inlined
@@ -324,7 +303,7 @@ def call(tables: Any, rules: Any, state: Any, sessions: Any, i: int, slot: int) 
     refusal = submit(tables, rules, state, sessions, i, slot)
     if refusal >= 0:
         return np.int64(refusal), False
-    news = wait(tables, rules, state, sessions, i)
+    news = wait(tables, rules, state, i)
     if news == world.NOTHING:
         return np.int64(CANCELLED), True
     return np.int64(news % world.CODE), True

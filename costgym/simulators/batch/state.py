@@ -330,7 +330,7 @@ def _act_all(tables: Any, rules: Any, state: Any, kind: int, slots: Any, where: 
                 kernels.finish(tables, rules, state, i)
             elif kind == 3:
                 index = kernels.oldest(state, i, slots[i])
-                if index >= 0:
+                if index != kernels.NOTHING:
                     kernels.cancel(tables, rules, state, i, index)
             elif 0 <= slots[i] < min(tables.slot_count[e.task], state.slots.shape[1]):
                 out[i] = kernels.submit(tables, rules, state, i, slots[i])

@@ -28,6 +28,14 @@ def cancel(tables: Any, rules: Any, state: Any, i: Any, index: Any) -> None:
     go_on(tables, rules, state, i)
 
 
+def oldest(state: Any, i: Any, slot: Any) -> Any:
+    """The oldest call of a candidate that is in flight, which is the one to cancel; `layout.NOTHING` where none is."""
+    for index in layout.all_in_flight(state, i):
+        if layout.slot(state, i, index) == slot:
+            return index
+    return layout.NOTHING
+
+
 def advance(tables: Any, rules: Any, state: Any, i: Any, seconds: Any) -> None:
     """Let time pass. Calls that end meanwhile are reported by later waits."""
     e = layout.episode(state, i)

@@ -8,6 +8,7 @@ function means is said here once: an index of a call in flight is the `Call` its
 
 from collections.abc import Iterable
 from functools import lru_cache
+from math import inf
 from typing import Any
 
 from costgym.simulators import draws
@@ -16,7 +17,7 @@ from costgym.simulators.rules.terms import change_terms
 from costgym.simulators.status import AMBIGUOUS, Status
 from costgym.simulators.tools import READ
 
-NOTHING = None  # what `wait` returns where nothing comes
+NOTHING = None  # what `wait` returns where nothing comes, and a search where nothing is found
 log = draws.log
 now = now_of  # simulated seconds since the start
 
@@ -448,6 +449,11 @@ def next_at(tables: Any, state: Any, i: Any) -> Any:
     return state.clock.peek()
 
 
+def end_at(state: Any, i: Any) -> Any:
+    """The time at which the next call ends; infinite where none runs."""
+    return min((call.ends_s for call in state.flying if call.started_s >= 0.0), default=inf)
+
+
 def step(tables: Any, rules: Any, state: Any, i: Any) -> None:
     """Let the next thing happen."""
     state.clock.step()
@@ -482,6 +488,11 @@ def schedule(state: Any, i: Any, index: Any, seconds: Any) -> None:
 
 
 # -- sessions ------------------------------------------------------------------------------------------------------------------
+
+
+def sessions(state: Any) -> Any:
+    """What holds the sessions of episodes."""
+    return state
 
 
 def query(sessions: Any, i: Any) -> Any:

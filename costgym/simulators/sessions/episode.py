@@ -11,7 +11,7 @@ from costgym.simulators.episode import Episode
 from costgym.simulators.failures import Bursts, BurstTimes
 from costgym.simulators.ledger import Budget, Enforcement
 from costgym.simulators.prompt_cache import PER_DOLLAR, USUAL, in_currency
-from costgym.simulators.rules import calls, layout
+from costgym.simulators.rules import actions, calls, layout
 from costgym.simulators.rules import sessions as book
 from costgym.simulators.rules.failures import pick
 from costgym.simulators.rules.limits import Rules
@@ -119,7 +119,7 @@ class SessionEpisode(Episode):
         self.value = 0.0  # of the queries that passed
         self.query = self.called = 0  # the present query and executed calls for it; the number of queries once all are over
         self.see(session)
-        book.begin_query(self, self, self, 0)
+        book.begin_query(self, self, 0)
 
     def see(self, session: Session) -> None:
         """Play by a session as it is drawn."""
@@ -156,20 +156,20 @@ class SessionEpisode(Episode):
         """Answer the present query from memory, and go on; return whether the fact was alive. One that was not is forgotten."""
         self._alive()
         self.log.append(("recall",))
-        return bool(book.recall(self, self.rules, self, self, 0))
+        return bool(book.recall(self, self.rules, self, 0))
 
     def skip(self) -> None:
         """Leave the present query, and go to the next one."""
         self._alive()
         self.log.append(("skip",))
-        book.end_query(self, self.rules, self, self, 0, False)
+        book.end_query(self, self.rules, self, 0, False)
 
     def in_outage(self, spec: Candidate, at_s: float) -> bool:
         return spec.index in self.down or self._outages[int(self.session.provider[spec.index])].cover(at_s)
 
     def end_call(self, event: Any) -> None:
         event.value.timer = None
-        book.complete_in_session(self, self.rules, self, self, 0, event.value)
+        book.complete_in_session(self, self.rules, self, 0, event.value)
         if self._next_end is not None:
             self._announce_end(event.value)
 
@@ -181,16 +181,17 @@ class SessionEpisode(Episode):
 
     def pause(self, seconds: float) -> Call | None:
         """Go to the next end of a call, for so many seconds at most; return that call, None where no call ends by then."""
-        ends = (call.ends_s for call in self.flying if call.started_s >= 0.0)
-        if not self.unread and min(ends, default=inf) > self.now_s + seconds:
-            self.advance(seconds)
-            return None
-        ended = self.wait()
+        self._alive()
+        self.log.append(("pause", seconds))
+        ended = book.pause(self, self.rules, self, 0, seconds)
+        if self._reacting:
+            self._react()
         return ended if isinstance(ended, Call) else None
 
     def oldest(self, slot: int) -> Call | None:
         """The oldest call of a tool that is in flight, which is the one to cancel; None where none is."""
-        return next((call for call in self.flying if call.slot == slot), None)
+        call: Call | None = actions.oldest(self, 0, slot)
+        return call
 
     def _advance(self, seconds: float) -> None:
         # thinking takes no time here, so that it must not let calls end that end at this very moment: in numbers they would not

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 import costgym
 from costgym.envs.rendering.chart import COLOURS, chart_of, number, ticks, verdict
-from costgym.envs.rendering.draw import _Layout, chart_drawing, chart_picture, episode_table, fit, text_width, wrap
+from costgym.envs.rendering.draw import _Layout, chart_drawing, chart_picture, fit, text_width, wrap
+from costgym.envs.rendering.terminal import choice_text, episode_table
 from costgym.simulators.calls import WorldEvent
 from costgym.simulators.episode import Episode
 from costgym.simulators.failures import Bursts
@@ -64,16 +65,45 @@ def test_the_text_says_every_call_the_ledger_and_the_grade():
         "task t0: find the facts",
         "budget: price 10; seed 0",
         "",
-        "  #     start       end  tool      status                price",
-        "  1      0.00      1.00  map       ok                        2",
-        "  2      1.00            forecast  running                   -",
+        "  #   start     end  tool      status             price",
+        "  1    0.00    1.00  map       ok                     2",
+        "  2    1.00          forecast  running                -",
         "",
         "at 1.00 s; still running: 1 of 2 facts; price 2, 1 executed calls, 0 tokens",
-        "left: price 8",
+        f"price    {24 * '█'}{6 * '░'} 8 of 10 left",
     ]
     episode.finish()
     text = table(episode)
-    assert "cancelled                 1" in text and "50% of the facts, strict: fail" in text
+    assert "cancelled              1" in text and "50% of the facts, strict: fail" in text
+
+
+def test_the_choice_shows_what_is_known_and_the_tools_that_could_bring_what_is_missing():
+    world = small_world(tool("map", fee=2.0), tool("dear", fee=5.0), tool("forecast", 1, fee=1.0, advertised_success=0.5))
+    episode = world.episode(0, 0, Budget(price=10.0))
+    episode.call(2)
+    episode.submit(1)
+    choice = choice_text(episode, lambda slot: slot + 40).splitlines()
+    wishes = [need.wish or need.capability or "an answer" for need in episode.needs]
+    assert choice == [
+        "facts: 1 of 2 known; for the missing ones",
+        f"  - 1 {wishes[0]}",
+        f"    action  tool{33 * ' '}  price success  calls",
+        f"        40  map{34 * ' '}      2    100%",
+        f"        41  dear{33 * ' '}      5    100%  1 running",
+        f"  + 2 {wishes[1]}: {episode.needs[1].fact}",
+    ]
+    episode.finish()
+    assert choice_text(episode) == ""
+
+
+@pytest.mark.parametrize("env_id", ["costgym/Marketplace-v0", "costgym/MarketplaceChat-v1"])
+def test_what_is_rendered_as_text_fits_on_eighty_columns(env_id):
+    env = gym.make(env_id, render_mode="ansi", disable_env_checker=True)
+    env.reset(seed=0)
+    if env_id.endswith("v0"):
+        env.step(0)
+    lines = env.render().splitlines()
+    assert max(map(len, lines)) <= 80 and any(line.startswith("facts: ") for line in lines)
 
 
 def test_an_episode_without_calls_has_a_picture_too():

@@ -5,10 +5,13 @@ from dataclasses import replace
 import costgym
 from costgym.agents import make_agent
 from costgym.agents.seat import begin
+from costgym.envs.actions import read_action
 from costgym.envs.base import base_env
 from costgym.experiments.board.epochs.epoch import seed_of, world_seed_of
 from costgym.experiments.board.submissions.alarms import Signs, alarms, signs_of, total
 from costgym.experiments.play.episodes import play_many
+from costgym.simulators.grading import states
+from costgym.simulators.grading.values import MAX_CHARACTERS
 
 PLANS, TEXT = "costgym/OpenCATPChat-v0", "costgym/MarketplaceChat-v0"
 
@@ -41,6 +44,17 @@ def test_facts_that_no_observation_held_ring_and_facts_that_a_call_returned_do_n
         assert trajectory is not None
         found = signs_of(base_env(honest), base_env(honest).account(), trajectory.actions, result)
         assert found.unseen == 0
+
+
+def test_a_fact_behind_a_hundred_thousand_letters_has_been_read() -> None:
+    env = costgym.make("costgym/MarketplaceChat-v1", split="test", budget={"price": 60})
+    ((result, trajectory),) = play_many(env, make_agent("tot-dfs+ecoact"), "costgym/MarketplaceChat-v1", [135], 0)
+    world = base_env(env)
+    episode = world.account()
+    assert trajectory is not None and sum(len(episode.content(call)) for call in episode.calls) > MAX_CHARACTERS
+    answer = read_action(trajectory.actions[-1]).answer or ""
+    assert any(states(need, answer) for need in episode.needs)
+    assert signs_of(world, episode, trajectory.actions, result).unseen == 0
 
 
 def test_tasks_without_a_flaw_ring_where_no_honest_agent_has_so_many() -> None:

@@ -18,9 +18,10 @@ from tests.helpers.releases import make_release
 NAME = "costgym-2026.11"
 
 
-def test_the_worlds_of_this_version_are_those_of_the_release():
-    assert NAME in release_names()
-    assert load_release(NAME) == make_release(NAME, world=0)
+@pytest.mark.parametrize(("name", "world"), [(NAME, 0), ("costgym-2026.12", 1)])
+def test_the_worlds_of_this_version_are_those_of_the_release(name: str, world: int):
+    assert name in release_names()
+    assert load_release(name) == make_release(name, world)
 
 
 def test_a_run_of_some_agents_passes_and_one_on_other_terms_does_not():

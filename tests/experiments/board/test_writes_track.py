@@ -21,7 +21,15 @@ def config() -> RunConfig:
     whole = make_run_config("quick", episodes=12)
     of = {"numbers": ("greedy", "retry"), "writes": AGENTS}
     tracks = [track.model_copy(update={"agents": of[track.name]}) for track in whole.tracks if track.name in of]
-    assert [track.name for track in whole.tracks] == ["numbers", "writes", "plans", "decisions", "sessions", "text"]
+    assert [track.name for track in whole.tracks] == [
+        "numbers",
+        "writes",
+        "plans",
+        "decisions",
+        "sessions",
+        "one-world",
+        "text",
+    ]
     return whole.model_copy(update={"tracks": tuple(tracks), "experience": None})
 
 

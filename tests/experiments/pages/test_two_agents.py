@@ -70,6 +70,8 @@ def test_a_gif_has_the_frames_of_its_scene() -> None:
     half = frame(scene, 2.0)
     blue, paper = (tuple(bytes.fromhex(THEMES["light"][role][1:])) for role in ("running", "paper"))
     assert (half.getpixel((49, 15)), half.getpixel((50, 15)), half.getpixel((20, 32))) == (blue, paper, paper)
+    start = frame(scene, 0.03)  # the bar is 0.6 pixels wide
+    assert (start.getpixel((10, 15)), start.getpixel((11, 15))) == (blue, paper)
 
 
 @pytest.mark.parametrize("theme", THEMES)

@@ -91,10 +91,11 @@ def test_only_what_changes_calls_makes_other_experience():
     assert experience_key(other, ExperienceSettings()) != key != experience_key(world, ExperienceSettings(explorer="react"))
 
 
-def test_the_default_worlds_experience_comes_with_the_package_and_is_what_playing_gives():
-    path = SHIPPED / f"{experience_key(load_scenario('marketplace'), ExperienceSettings())}.jsonl.xz"
+@pytest.mark.parametrize("name", ["marketplace", "one-world"])
+def test_the_experience_of_the_default_boards_worlds_comes_with_the_package_and_is_what_playing_gives(name: str):
+    path = SHIPPED / f"{experience_key(load_scenario(name), ExperienceSettings())}.jsonl.xz"
     lines = lzma.decompress(path.read_bytes()).decode().splitlines(keepends=True)
-    again = collect_experience(load_scenario("marketplace"), ExperienceSettings(uses=0.05)).to_jsonl().splitlines(keepends=True)
+    again = collect_experience(load_scenario(name), ExperienceSettings(uses=0.05)).to_jsonl().splitlines(keepends=True)
     assert again == lines[: len(again)] and len(again) > 10
     assert path.stat().st_size < 800_000
 
@@ -134,7 +135,7 @@ def test_the_command_line_writes_experience_and_plays_from_it(tmp_path):
     assert done.exit_code == 0, done.output
     text = past.read_text()
     assert (
-        text == past_uses(load_scenario("marketplace"), ExperienceSettings(uses=0.05))
+        text == past_uses(load_scenario("marketplace").in_world(1), ExperienceSettings(uses=0.05))
         and describe_experience(text)["uses"] > 70
     )
     line = ["run", "--agent", "react+btp", "--episodes", "2", "--budget", "price=20", "--jobs", "1", "--quiet"]

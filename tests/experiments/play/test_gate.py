@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from costgym.experiments.play.costs import gate as gates
 from costgym.experiments.play.costs.gate import LOOKS, MAX_CHANCE, BaselineEpisode, _verdict
 from costgym.pytest_plugin import costgym_gate  # noqa: F401  (a fixture)
 from tests.helpers.command_line import invoke
@@ -47,6 +48,17 @@ def baseline(agents: Path) -> Path:
     result = invoke("gate", f"{agents}:plain", "--write-baseline", path, *WORLD)
     assert result.exit_code == 0 and "baseline: 192 episodes" in result.stdout
     return path
+
+
+def test_a_baseline_is_compared_in_the_version_that_it_was_written_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gates, "LOOKS", (4,))
+    for version, words in ((0, ("--env", "MarketplaceChat-v0")), (1, ())):
+        path = tmp_path / f"{version}.json"
+        assert invoke("gate", "react", "--write-baseline", path, *words).exit_code == 0
+        assert json.loads(path.read_text())["world"]["env"] == f"costgym/MarketplaceChat-v{version}"
+        assert invoke("gate", "react", "--baseline", path).stdout.startswith("pass: costs +0.0%")
+    other = invoke("gate", "react", "--baseline", tmp_path / "0.json", "--env", "MarketplaceChat-v1")
+    assert other.exit_code == 2 and "was played in another world" in other.stderr
 
 
 def test_an_unchanged_agent_passes_after_one_look_and_a_longer_prompt_fails(agents: Path, baseline: Path) -> None:

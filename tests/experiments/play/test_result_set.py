@@ -307,7 +307,7 @@ def test_a_folder_of_recorded_episodes_is_read_as_their_results_by_replay(tmp_pa
 
 
 def test_a_rollout_of_names_plays_what_the_command_line_plays_past_uses_included(tmp_path):
-    env = costgym.make("costgym/MarketplaceChat-v0", split="test", budget=20)
+    env = costgym.make("costgym/MarketplaceChat-v1", split="test", budget=20)
     both = costgym.rollout(env, ["react+btp", "react"], 3)
     for agent, figures in zip(("react+btp", "react"), both.summary().values(), strict=True):
         assert (

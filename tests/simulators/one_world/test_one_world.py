@@ -15,6 +15,8 @@ from costgym.simulators.opencatp.scoring.evaluation import Evaluator
 from costgym.simulators.opencatp.tools import IMAGE_TOOLS, READER_TOOLS, TOOLS
 from costgym.simulators.oracle.optimum import optimum
 from costgym.simulators.scenario import Scenario, load_scenario
+from tests.helpers import tiny_worlds
+from tests.helpers.tiny_worlds import tiny_one_world
 
 CHAT = "costgym/MarketplaceChat-v1"
 
@@ -88,6 +90,14 @@ def test_the_cheapest_plan_is_the_cheapest_of_all_ways_that_are_tried_out(world)
             assert best > world.max_price
         compared += 1
     assert compared > 10
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_sequence_of_calls_and_waits_beats_the_optimum_of_a_tiny_world(kind, monkeypatch):
+    monkeypatch.setattr(tiny_worlds, "LONGEST", 2)
+    for number in range(3):
+        problem, tried = tiny_worlds.wrong_with(tiny_one_world(kind), seed=number, task=2 + number)
+        assert not problem and tried >= 8
 
 
 def test_no_play_beats_the_optimum():

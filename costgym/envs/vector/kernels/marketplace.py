@@ -1,4 +1,9 @@
-"""Compiled steps of N episodes of the marketplace; `marketplace.MarketplaceEnv` plays one in Python."""
+"""Compiled steps of N episodes of the marketplace; `marketplace.MarketplaceEnv` plays one in Python.
+
+Both write observations, each in its own way, and lockstep holds the two together. A column is a count, a flag or a share, so
+what could be shared is one operation each. The work lies in when a number is written: here a step writes the row that a call
+has touched, into one array of N episodes, and keeps the clock's logarithm; there arrays are new at every step.
+"""
 
 # mypy: disable-error-code="misc,untyped-decorator,no-any-return"
 

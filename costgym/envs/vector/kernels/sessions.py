@@ -7,30 +7,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from costgym.envs.session_features import (
-    CLOCK_S,
-    HALF_S,
-    LONGEST_CALL_S,
-    MOST_CALLS,
-    MOST_CREDITS,
-    MOST_QUERIES,
-    MOST_SECONDS,
-    PAUSE_S,
-    PRICE_UNIT,
-    RECENT,
-    STATIC,
-)  # fmt: skip
+from costgym.envs import session_columns
+from costgym.envs.session_features import PAUSE_S, PRICE_UNIT, STATIC
 from costgym.envs.vector.info import NOTHING_SPENT, report, spent
 from costgym.envs.vector.kernels.marketplace import Starts
 from costgym.simulators import draws
 from costgym.simulators.batch import kernels as world
+from costgym.simulators.batch import rng
 from costgym.simulators.batch import sessions as play
 from costgym.simulators.batch.arguments import bound_arguments
+from costgym.simulators.batch.compile import compiled_form
 from costgym.simulators.batch.memory import clear_row, copy_row, record_type
-from costgym.simulators.batch.rng import compiled, decay, inlined, internal, log, next_draw, prange, threaded
+from costgym.simulators.batch.rng import compiled, inlined, internal, next_draw, prange, threaded
 from costgym.simulators.batch.sessions import Sessions
-from costgym.simulators.sessions.rules import VALUES
-from costgym.simulators.status import LIMITS, LOOKS_OK, Status
+from costgym.simulators.status import Status
 
 __all__ = ["SEEN", "Out", "Starts", "View", "play_one", "reset_where", "step_part", "step_parts"]
 
@@ -42,13 +32,9 @@ SEEN = record_type(
 ended and that worked, the number that failed since, and those that timed out and that were refused connections."""
 _PRICE, _QUOTA, _SERVES = STATIC.index("price"), STATIC.index("quota_left"), STATIC.index("serves")
 _KINDS = len(STATIC)
-_HIGH, _OK, _OUTAGE = float(VALUES[1]), int(Status.OK), int(Status.OUTAGE)
-_LOOKS_OK = np.int64(sum(1 << int(status) for status in LOOKS_OK if status is not Status.EMPTY))
-_CLOCK, _CALL, _CREDITS, _TIME, _CALLS, _LEFT = (
-    draws.log(1.0 + most) for most in (CLOCK_S, LONGEST_CALL_S, MOST_CREDITS, MOST_SECONDS, MOST_CALLS, MOST_QUERIES)
-)
+_OK, _OUTAGE = int(Status.OK), int(Status.OUTAGE)
 _TIMEOUT, _NOT_CONNECTED = int(Status.TIMEOUT), int(Status.CONNECTION_ERROR)
-_LIMITED = np.int64(sum(1 << int(status) for status in LIMITS))
+shown_as = compiled_form((), session_columns, {draws.log: rng.log, draws.decay: rng.decay})["session_columns"]
 _WHOLE, _NONE = np.float32(1.0), np.float32(0.0)
 
 
@@ -195,7 +181,7 @@ def _open(tables: Any, view: Any, i: int) -> None:
     clear_row(view.tools, i)
     tools, sessions, last = view.tools, view.sessions, view.last
     for slot in range(tools.shape[1]):
-        latency = min(1.0, log(1.0 + sessions.adverts[i, slot, 1]) / _CALL)
+        latency = shown_as.log_share(sessions.adverts[i, slot, 1], shown_as.CALL)
         tools[i, slot, 1], tools[i, slot, 2] = latency, sessions.adverts[i, slot, 0]
         tools[i, slot, 3] = (sessions.provider[i, slot] + 1.0) / view.outage_s.shape[1]
         tools[i, slot, 4], tools[i, slot, _QUOTA] = tables.slots[i, slot].rate_limit / 10.0, _WHOLE
@@ -213,14 +199,14 @@ def _act(tables: Any, rules: Any, state: Any, view: Any, i: int, action: Any) ->
     e.steps += 1
     width, query = state.slots.shape[1], sessions.lanes[i].query
     if action == width + 1:
-        world.end_query(tables, rules, state, sessions, i, False)
+        play.end_query(tables, rules, state, i, False)
     elif action == width and play.remembers(sessions, i):
-        world.recall(tables, rules, state, sessions, i)
+        play.recall(tables, rules, state, i)
     elif action < width and sessions.offers[i, action] < 0:
-        play.refuse(tables, rules, state, sessions, i)
+        play.refuse(tables, rules, state, i)
         e.status = world.UNKNOWN_TOOL
     elif action < width and view.useful and sessions.offers[i, action] != sessions.capability[i, query]:
-        play.refuse(tables, rules, state, sessions, i)
+        play.refuse(tables, rules, state, i)
         _take(state, view, i, action, np.int64(world.FORBIDDEN), False)
     elif action < width and view.concurrent:
         refusal = play.submit(tables, rules, state, sessions, i, action)
@@ -231,29 +217,21 @@ def _act(tables: Any, rules: Any, state: Any, view: Any, i: int, action: Any) ->
     elif action < width:
         status, ran = play.call(tables, rules, state, sessions, i, action)
         _take(state, view, i, action, status, ran)
-    elif width + 2 <= action <= width + 3 and (e.news > 0 or (e.records > 0 and (action == width + 2 or _soon(state, i)))):
-        code = play.wait(tables, rules, state, sessions, i)
+    elif action == width + 3 or (action == width + 2 and (e.records > 0 or e.news > 0)):
+        code = play.pause(tables, rules, state, i, PAUSE_S if action == width + 3 else np.inf)
         if code != world.NOTHING:
             _take(state, view, i, np.int64(code // 64), np.int64(code % 64), True)
-    elif action == width + 3:
-        play.pause(tables, rules, state, sessions, i, PAUSE_S)
-    elif action > width + 3 and world.oldest(state, i, action - width - 4) >= 0:
-        world.cancel(tables, rules, state, i, world.oldest(state, i, action - width - 4))
+    elif action > width + 3 and world.oldest(state, i, action - width - 4) != world.NOTHING:
+        play.cancel(tables, rules, state, i, world.oldest(state, i, action - width - 4))
         e.status = play.CANCELLED
     else:
-        play.refuse(tables, rules, state, sessions, i)
+        play.refuse(tables, rules, state, i)
         e.status = world.FORBIDDEN
     if sessions.lanes[i].query != query:
         _show_query(tables, view, i)
         if view.version and view.counted:
             for slot in range(width):
                 view.tools[i, slot, view.last + 5] = _NONE
-
-
-@inlined
-def _soon(state: Any, i: int) -> bool:
-    """Return whether a call ends within a pause."""
-    return world.end_at(state, i) <= state.episodes[i].now + PAUSE_S
 
 
 @inlined
@@ -273,10 +251,10 @@ def _show_running(state: Any, view: Any, i: int) -> None:
         tools[i, each, first] = tools[i, each, first + 1] = tools[i, each, first + 2] = _NONE
     for index in range(e.records - 1, -1, -1):  # the oldest last
         place, asked = np.int64(state.numbers[i, index]), np.int64(state.calls[i, index].start_epoch)
-        tools[i, place, first] = min(1.0, tools[i, place, first] + 0.25)
+        tools[i, place, first] = shown_as.one_more(tools[i, place, first])
         if sessions.fact[i, asked] == sessions.fact[i, query]:
-            tools[i, place, first + 1] = min(1.0, tools[i, place, first + 1] + 0.25)
-        tools[i, place, first + 2] = _ago(e.now - state.bills[i, index].started)
+            tools[i, place, first + 1] = shown_as.one_more(tools[i, place, first + 1])
+        tools[i, place, first + 2] = shown_as.ago(e.now - state.bills[i, index].started)
 
 
 @inlined
@@ -288,10 +266,9 @@ def _take(state: Any, view: Any, i: int, slot: Any, status: Any, ran: bool) -> N
     if not view.counted and view.showing[i] >= 0:
         tools[i, view.showing[i], last] = tools[i, view.showing[i], last + 1] = _NONE
     view.showing[i] = slot
-    looks_ok = ((_LOOKS_OK >> status) & 1) == 1
-    tools[i, slot, last], tools[i, slot, last + 1] = (_WHOLE, _NONE) if looks_ok else (_NONE, _WHOLE)
+    tools[i, slot, last], tools[i, slot, last + 1] = (_WHOLE, _NONE) if shown_as.looks_ok(status) else (_NONE, _WHOLE)
     if not ran:
-        if view.version and view.counted and ((_LIMITED >> status) & 1) == 1:
+        if view.version and view.counted and shown_as.limited(status):
             tools[i, slot, last + 5] = _WHOLE
         return
     _show_quota(state, view, i, slot)
@@ -301,20 +278,19 @@ def _take(state: Any, view: Any, i: int, slot: Any, status: Any, ran: bool) -> N
     count = np.int64(seen.ended)
     right = status == _OK
     seen.right += right
-    seen.recent = RECENT * seen.recent + (1.0 - RECENT) * right
+    seen.recent = shown_as.recent_ok(seen.recent, right)
     seen.failures = 0 if right else seen.failures + 1
     first = last - 6
-    tools[i, slot, first] = min(1.0, log(1.0 + count) / 5.0)
-    tools[i, slot, first + 1] = (seen.right + 1.0) / (count + 2.0)
-    tools[i, slot, first + 2] = seen.recent
-    tools[i, slot, first + 3] = min(1.0, seen.failures / 5.0)
+    (
+        tools[i, slot, first], tools[i, slot, first + 1], tools[i, slot, first + 2], tools[i, slot, first + 3],
+    ) = shown_as.past(count, seen.right, seen.recent, seen.failures)  # fmt: skip
     if view.version:
         seen.timeouts += status == _TIMEOUT
         seen.refusals += status == _NOT_CONNECTED
-        failed = max(1, np.int64(seen.ended) - np.int64(seen.right))
-        mean_s = (view.sessions.adverts[i, slot, 1] + view.sessions.lasted_s[i, slot]) / (count + 1.0)
-        tools[i, slot, last + 2] = min(1.0, log(1.0 + mean_s) / _CALL)
-        tools[i, slot, last + 3], tools[i, slot, last + 4] = seen.timeouts / failed, seen.refusals / failed
+        all_s = view.sessions.adverts[i, slot, 1] + view.sessions.lasted_s[i, slot]
+        tools[i, slot, last + 2], tools[i, slot, last + 3], tools[i, slot, last + 4] = shown_as.causes(
+            count, np.int64(seen.right), seen.timeouts, seen.refusals, all_s
+        )
     seen.called_s = e.now
     if status == _OUTAGE:
         view.outage_s[i, view.sessions.provider[i, slot]] = e.now
@@ -332,17 +308,6 @@ def _show_query(tables: Any, view: Any, i: int) -> None:
 
 
 @inlined
-def _ago(seconds: float) -> float:
-    return min(1.0, log(1.0 + max(seconds, 0.0)) / 7.0)
-
-
-@inlined
-def _since(view: Any, seconds: float) -> float:
-    """Seconds as the version of the observation shows them."""
-    return seconds / (seconds + HALF_S) if view.version else _ago(seconds)
-
-
-@inlined
 def _show_times(view: Any, i: int, now: float) -> None:
     """Write the columns of `tools` that change with time."""
     tools, provider = view.tools, view.sessions.provider
@@ -350,10 +315,10 @@ def _show_times(view: Any, i: int, now: float) -> None:
     for slot in range(tools.shape[1]):
         called_s = view.seen[i, slot].called_s
         if called_s >= 0.0:
-            tools[i, slot, since] = _since(view, now - called_s)
+            tools[i, slot, since] = shown_as.since(view.version, now - called_s)
     for number in range(view.outage_s.shape[1]):
         if view.outage_s[i, number] >= 0.0:
-            share = np.float32(_since(view, now - view.outage_s[i, number]))
+            share = np.float32(shown_as.since(view.version, now - view.outage_s[i, number]))
             for slot in range(tools.shape[1]):
                 if provider[i, slot] == number:
                     tools[i, slot, since + 1] = share
@@ -365,32 +330,21 @@ def _show_life(view: Any, shown: Any, i: int, now: float, known: bool) -> None:
     sessions, kinds, query = view.sessions, np.int64(view.sessions.plan[0].kinds), np.int64(view.sessions.lanes[i].query)
     if known:
         fact = sessions.fact[i, query]
-        shown[i, 5 + kinds] = min(1.0, log(1.0 + (now - sessions.found_s[i, fact])) / _CLOCK)
-        shown[i, 6 + kinds] = decay((now - sessions.checked_s[i, fact]) / view.ttl_s)
-    shown[i, 7 + kinds] = min(1.0, log(1.0 + (sessions.fact.shape[1] - query)) / _LEFT)
+        shown[i, 5 + kinds], shown[i, 6 + kinds] = shown_as.life(
+            now - sessions.found_s[i, fact], now - sessions.checked_s[i, fact], view.ttl_s
+        )
+    shown[i, 7 + kinds] = shown_as.log_share(sessions.fact.shape[1] - query, shown_as.QUERIES)
 
 
 @inlined
 def _show_absolute(rules: Any, view: Any, out: Any, e: Any, i: int) -> None:
     """Write what `resources` shows of version 1 beside version 0."""
     shown, status = out.resources, np.int64(e.status)
-    shown[i, 5], shown[i, 6] = _left(rules.price_limit, e.price, _CREDITS)
-    shown[i, 7], shown[i, 8] = _left(rules.seconds_limit, e.now, _TIME)
-    shown[i, 9], shown[i, 10] = _left(rules.calls_limit, np.float64(e.calls), _CALLS)
-    shown[i, 11] = view.sessions.lanes[i].facts / view.sessions.fact.shape[1]
-    shown[i, 12] = min(1.0, log(1.0 + view.lasted_s[i]) / _CALL)
-    shown[i, 13] = _WHOLE if status == _TIMEOUT else _NONE
-    shown[i, 14] = _WHOLE if status == _NOT_CONNECTED else _NONE
-    shown[i, 15] = _WHOLE if status == _OUTAGE else _NONE
-    shown[i, 16] = _WHOLE if ((_LIMITED >> status) & 1) == 1 else _NONE
-
-
-@inlined
-def _left(limit: float, used: float, most: float) -> Any:
-    """What is left of a limit, as a share of a logarithm, and whether there is no limit."""
-    if limit == np.inf:
-        return 1.0, 1.0
-    return min(1.0, log(1.0 + max(0.0, limit - used)) / most), 0.0
+    facts = view.sessions.lanes[i].facts / view.sessions.fact.shape[1]
+    (
+        shown[i, 5], shown[i, 6], shown[i, 7], shown[i, 8], shown[i, 9], shown[i, 10], shown[i, 11], shown[i, 12],
+    ) = shown_as.absolute(rules, e.price, e.now, e.calls, facts, view.lasted_s[i])  # fmt: skip
+    shown[i, 13], shown[i, 14], shown[i, 15], shown[i, 16] = shown_as.last_end(status)
 
 
 @inlined
@@ -412,23 +366,19 @@ def _show(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, befo
         shown[i, column] = 0.0
     kind = sessions.capability[i, query] if not over else 0
     if not over:
-        shown[i, 0] = sessions.value[i, query] / _HIGH
+        shown[i, 0] = sessions.value[i, query] / shown_as.HIGHEST_VALUE
         shown[i, 1 + kind] = 1.0
         if known:
             age = now - sessions.found_s[i, sessions.fact[i, query]]
             shown[i, 1 + kinds] = 1.0
-            shown[i, 2 + kinds] = min(1.0, age / view.ttl_s / 4.0)
-        shown[i, 3 + kinds] = min(1.0, lane.called / 10.0)
-        shown[i, 4 + kinds] = 1.0 - query / queries
+            shown[i, 2 + kinds] = shown_as.age(age, view.ttl_s)
+        shown[i, 3 + kinds], shown[i, 4 + kinds] = shown_as.progress(lane.called, query, queries)
         if view.version:
             _show_life(view, shown, i, now, known)
     resources = out.resources
-    resources[i, 0] = max(0.0, 1.0 - e.price / rules.price_limit)
-    resources[i, 1] = max(0.0, 1.0 - now / rules.seconds_limit)
-    resources[i, 2] = min(1.0, log(1.0 + now) / _CLOCK)
-    resources[i, 3] = min(1.0, e.steps / view.max_steps)
-    resources[i, 4] = lane.value / (_HIGH * queries)
-
+    resources[i, 0], resources[i, 1], resources[i, 2], resources[i, 3], resources[i, 4] = shown_as.resources(
+        rules, e.price, now, e.steps / view.max_steps, lane.value, queries
+    )
     if view.version:
         _show_absolute(rules, view, out, e, i)
 

@@ -37,6 +37,7 @@ REFERENCES: Mapping[str, tuple[str, ...]] = {
     "plans": ("few-shot", "greedy", "oracle-informed"),
     "decisions": ("deer-rule", "deer"),
     "sessions": ("bayes-index", "informed-paced"),
+    "one-world": ("react", "react+deer", "catp-plan"),
     "text": ("react", "plan-act", "dfsdt+ecoact"),
 }
 """Agents of ours that every epoch plays beside its entries; none needs an extra, a server or past uses."""

@@ -12,7 +12,7 @@ from costgym.agents.base import Agent
 from costgym.agents.custom import is_custom
 from costgym.agents.models.simulated import is_simulated
 from costgym.agents.registry import make_model
-from costgym.experiments.board.board import Entries, WorkItem, experience_text, play_item, rows_of
+from costgym.experiments.board.board import Entries, WorkItem, experience_of, play_item, rows_of
 from costgym.experiments.board.conditions import condition_key
 from costgym.experiments.board.epochs.epoch import Epoch, pooled, without_world
 from costgym.experiments.board.reruns.process_agent import Limits, ProcessAgent
@@ -63,7 +63,7 @@ class Player(NamedTuple):
         if not is_simulated(config.model) and not answers(make_model(config.model)):
             raise InfrastructureError(f"the judge's model {config.model} does not answer; run the command again once it does")
         limits = Limits(self.minutes, max(1, int(PUT_BACK * config.episodes)))
-        experience = experience_text(config, self.engine, keep=False)  # a file of them would tell of the world
+        experience = experience_of(config, self.engine, keep=False)  # a file of them would tell of the world
         entries = Entries(config, experience)
         make_folder(record)
         with RunLog(record, config) as log:

@@ -11,7 +11,7 @@ for an honest row:
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from costgym.envs.actions import read_action
@@ -20,6 +20,7 @@ from costgym.experiments.board.tracks import track_of
 from costgym.experiments.play.results import EpisodeResult
 from costgym.simulators.episode import Episode
 from costgym.simulators.grading import states
+from costgym.simulators.grading.values import MAX_CHARACTERS
 from costgym.simulators.status import Status
 
 _WORKED = frozenset({Status.OK, Status.WRONG_ARGUMENTS, Status.NO_DATA})
@@ -39,6 +40,7 @@ sequential tasks and in none of the others; of decisions the best of our agents 
 """
 FLAWLESS_LEVEL = 0.01  # significance level of the alarm for flawless tasks
 ROUNDING = 1e-6  # regret below this counts as 0
+LONGEST_FACT = 1_000  # characters that a fact has at most, for texts that are read in parts
 
 
 class Signs(NamedTuple):
@@ -134,8 +136,14 @@ def _unseen_facts(world: Any, actions: list[Any]) -> int:
     if not answer:
         return 0
     episode = world.account()
-    read = "\n".join([world.query, *(episode.content(call) for call in episode.calls)])
-    return sum(states(need, answer) and not states(need, read) for need in episode.needs)
+    read = [part for text in (world.query, *map(episode.content, episode.calls)) for part in _parts(text)]
+    return sum(states(need, answer) and not any(states(need, part) for part in read) for need in episode.needs)
+
+
+def _parts(text: str) -> Iterator[str]:
+    """A text in parts that are read whole; they overlap, so that no fact is cut in two."""
+    step = MAX_CHARACTERS - LONGEST_FACT
+    return (text[begin : begin + MAX_CHARACTERS] for begin in range(0, max(1, len(text) - LONGEST_FACT), step))
 
 
 def total(signs: Iterable[Signs]) -> Signs:

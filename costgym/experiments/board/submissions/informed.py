@@ -14,7 +14,7 @@ from costgym.experiments.play.results import EpisodeResult
 
 INFORMED = "oracle-informed"
 """The policy that knows how every tool behaves on average, but not the luck of the episode."""
-_INFORMED_VIEWS = {"text": NUMERIC, "numbers": NUMERIC, "plans": PLAN_CHAT}
+_INFORMED_VIEWS = {"text": NUMERIC, "one-world": NUMERIC, "numbers": NUMERIC, "plans": PLAN_CHAT}
 """Tracks that have it, and the view in which it plays their episodes."""
 
 

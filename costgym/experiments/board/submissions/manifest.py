@@ -56,9 +56,9 @@ class TrajectoryFile(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     path: str = Field(
-        pattern=r"^trajectories/[a-z]+/[A-Za-z0-9%+@_.,=~-]+\.jsonl$", description="File with the entry's episodes."
+        pattern=r"^trajectories/[a-z][a-z-]*/[A-Za-z0-9%+@_.,=~-]+\.jsonl$", description="File with the entry's episodes."
     )
-    track: str = Field(pattern="^[a-z]+$", description="The track that it was played in.")
+    track: str = Field(pattern="^[a-z][a-z-]*$", description="The track that it was played in.")
     agent: str = Field(
         min_length=1, max_length=200, pattern="^[ -~]+$", description="The agent's name, as its episodes have it: ASCII."
     )

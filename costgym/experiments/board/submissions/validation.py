@@ -16,7 +16,7 @@ from costgym.agents.models.simulated import SIMULATED
 from costgym.agents.registry import is_trained
 from costgym.envs.base import base_env
 from costgym.envs.registration import class_of
-from costgym.experiments.board.board import ROWS, SUBMISSIONS, experience_text, summarise_run, with_submissions
+from costgym.experiments.board.board import ROWS, SUBMISSIONS, experience_of, summarise_run, with_submissions
 from costgym.experiments.board.conditions import condition_key, grouped, row_key, row_of
 from costgym.experiments.board.judged import VERDICTS
 from costgym.experiments.board.run_config import (
@@ -230,7 +230,7 @@ def _check_run(folder: Path, data: str | None, engine: Engine | None) -> Submiss
     problems += wrong
     results = [each.result for each in played]
     verdicts = Verdicts.read(folder / VERDICTS)
-    document = summarise_run(config, results, experience_text(config, engine, data), verdicts)
+    document = summarise_run(config, results, experience_of(config, engine, data), verdicts)
     problems += compare_lines(folder / EPISODES, results)
     submissions = sorted(path for path in folder.glob(f"{SUBMISSIONS}/*") if not path.name.startswith("."))
     looked_at = (f"{SUBMISSIONS}/{submission.name}/" for submission in submissions)

@@ -7,7 +7,7 @@ from costgym.agents.base import TEXT
 from costgym.agents.btp.experience import Experience
 from costgym.agents.registry import find_agent, make_agent
 from costgym.envs.base import base_env
-from costgym.envs.registration import in_version, make
+from costgym.envs.registration import class_of, default_id, make
 from costgym.experiments.play.costs.bills import Bills, play_billed
 from costgym.experiments.play.costs.price_list import AS_LISTED, PriceList
 from costgym.experiments.play.execution.engine import Local
@@ -26,8 +26,7 @@ def forecast(
     progress: Callable[[int, int], None] = lambda done, total: None,
     say: Callable[[str], None] = lambda text: None,
 ) -> list[dict[str, Any]]:
-    """Play agents in a scenario whose tokens have a model's prices, and bill each with and without the cache of prompts. A
-    scenario that states no version of the world is played in version 1, where results of tools are as long as in life.
+    """Play agents in a scenario whose tokens have a model's prices, and bill each with and without the cache of prompts.
 
     Args:
         agents: names of language agents; the simulated language model decides for them.
@@ -49,8 +48,8 @@ def forecast(
     for agent_name in agents:
         entry = find_agent(agent_name, TEXT)
         settings = arguments(TEXT)
-        unpriced = settings["scenario"].in_world(1, 0)
-        env_id = in_version(TEXT, unpriced.world)
+        env_id = default_id(TEXT, settings["scenario"])
+        unpriced = settings["scenario"].in_world(*class_of(env_id).worlds)
         past = None
         if entry.needs_experience:
             say(f"{agent_name} plans from past uses")

@@ -5,7 +5,7 @@ the answer needs: after each look it fails if the rise is over the limit and not
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from costgym.agents.base import SESSION_CHAT, TEXT, Agent, view_of
 from costgym.agents.btp.experience import Experience
 from costgym.agents.models.prices import shipped_prices
-from costgym.agents.registry import find_agent, make_agent
+from costgym.agents.registry import AgentEntry, make_agent
 from costgym.envs.registration import make
 from costgym.experiments.play.episodes import RolloutContext, play_many
 from costgym.experiments.play.execution.engine import Local
@@ -55,6 +55,11 @@ class Baseline(BaseModel):
     currency: str
     episodes: tuple[BaselineEpisode, ...] = Field(min_length=1)
 
+    @property
+    def env_id(self) -> str | None:
+        """The environment that was played, as far as the file says."""
+        return env_id if isinstance(env_id := self.world.get("env"), str) else None
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -78,28 +83,25 @@ class Verdict:
 
 
 def contestants(
-    name: str, env_id: str | None, arguments: Callable[[str], dict[str, Any]], price_as: str
+    entry: AgentEntry, env_id: str, settings: Mapping[str, Any], price_as: str
 ) -> tuple[gym.Env[Any, Any], Agent, str]:
     """Make the environment of a gate, the agent and the currency of its costs.
 
     Args:
-        name: of the agent, one's own or one of the registry.
-        env_id: the environment; None for the agent's own.
-        arguments: of the environment, by its id.
+        entry: of the agent, one's own or one of the registry.
+        env_id: the environment.
+        settings: arguments of the environment.
         price_as: the model whose prices the tokens of a text environment have where its scenario prices none.
     """
-    entry = find_agent(name, env_id)
-    env_id = env_id or entry.env_id
-    settings = arguments(env_id)
-    scenario = settings.get("scenario")
+    scenario, priced = settings.get("scenario"), dict(settings)
     if isinstance(scenario, Scenario) and scenario.tokens is None and view_of(env_id) in TEXT_ENVS:
-        settings["scenario"] = scenario = shipped_prices(price_as).price(scenario, price_as)
+        priced["scenario"] = shipped_prices(price_as).price(scenario, price_as)
     past = None
     if entry.needs_experience:
-        past = Experience.from_jsonl(past_uses(arguments(env_id)["scenario"], ExperienceSettings(), Local()))
-    agent = make_agent(name, env_id, experience=past)
+        past = Experience.from_jsonl(past_uses(settings["scenario"], ExperienceSettings(), Local()))
+    agent = make_agent(entry.name, env_id, experience=past)
     currency = scenario.currency if isinstance(scenario, Scenario) else "USD"
-    return make(env_id, disable_env_checker=True, **settings), agent, currency
+    return make(env_id, disable_env_checker=True, **priced), agent, currency
 
 
 def write_baseline(

@@ -180,7 +180,7 @@ def test_a_worker_without_a_key_says_which_variable_to_set(stand_in: Any, monkey
         open_engine("ray", environment=variables_of(plan.model)) as engine,
         pytest.raises(ConfigError, match=f"set the environment variable {KEY_VARIABLE} to the key of models.example"),
     ):
-        list(engine.stream(play_item, Entries(plan, None), [WorkItem("text", "react", 0, 0, 1)]))
+        list(engine.stream(play_item, Entries(plan, {}), [WorkItem("text", "react", 0, 0, 1)]))
 
 
 def test_a_node_without_costgym_and_a_cluster_that_is_gone_are_told_apart(stand_in: Any) -> None:
