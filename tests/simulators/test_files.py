@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from costgym.experiments.play.export import datasets
 from costgym.simulators import files
 from costgym.simulators.errors import ConfigError, CostGymError, DataError
 from costgym.simulators.files import (
@@ -252,6 +253,17 @@ def test_a_folder_that_is_too_large_is_not_copied(most: str, tmp_path: Path, mon
     monkeypatch.setattr(files.plain, most, 1)
     with pytest.raises(DataError, match=r"more than 1 |larger than"):
         files.private_copy(tmp_path).__enter__()
+
+
+def test_a_folder_with_too_many_names_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in "abc":
+        (tmp_path / f"{name}.jsonl").touch()
+    monkeypatch.setattr(files.plain, "MAX_OWN_NAMES", 2)
+    with pytest.raises(DataError, match="holds more than 2 files; costgym writes only where"), files.sole_writer(tmp_path):
+        pass
+    monkeypatch.setattr(datasets, "MAX_OWN_NAMES", 2)
+    with pytest.raises(DataError, match="holds more than 2 files"):
+        datasets.list_datasets(tmp_path)
 
 
 def test_a_reader_leaves_a_change_to_its_owner_who_finishes_it(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from costgym.simulators.errors import ConfigError, CostGymError, DataError
 
 MAX_FILES, MAX_BYTES, MAX_DEPTH = 20_000, 4 * 2**30, 12  # bounds on a folder that somebody else hands in
 MAX_DOCUMENT_BYTES = 64 * 2**20  # of a file that is read whole
-MAX_OWN_NAMES = 10_000_000  # files and folders in a folder that costgym writes in
+MAX_OWN_NAMES = 500_000  # files and folders in a folder of one's own, so that a check takes seconds
 
 LOCK = ".lock"
 NEXT = ".next"  # a change of several files that is decided and may not be in place yet
@@ -209,10 +209,11 @@ class _Walk:
         """Raises DataError for a link or a special file, too many names, or too many nested folders."""
         if len(inside) > MAX_DEPTH:
             raise DataError(folder, f"has more than {MAX_DEPTH} nested folders")
-        for entry in folder.entries(self.most):
-            self.names += 1
-            if self.names > self.most:
-                raise DataError(folder, f"holds more than {self.most:,} files")
+        entries = folder.entries(self.most)
+        self.names += len(entries)
+        if self.names > self.most:
+            raise DataError(folder, f"holds more than {self.most:,} files")
+        for entry in entries:
             if entry.is_dir(follow_symlinks=False):
                 with folder.folder(entry.name) as below:
                     yield from self.files(below, (*inside, entry.name))

@@ -4,7 +4,7 @@ import json
 import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from costgym.experiments.play.trajectories.replay import is_trajectory_file, rep
 from costgym.experiments.play.trajectories.verify import verify_file
 from costgym.simulators.errors import CostGymError, DataError, require
 from costgym.simulators.files import plain_files, read_text
+from costgym.simulators.files.plain import MAX_OWN_NAMES
 
 KINDS = ("trajectories", "minari", "parquet", "hf", "messages")  # hf: rows of steps; messages: of conversations
 
@@ -51,7 +52,10 @@ def _walk(folder: Path) -> Iterator[Path]:
     folders."""
     yield folder
     if folder.is_dir() and kind_of(folder) is None:
-        for entry in sorted(folder.iterdir()):
+        entries = sorted(islice(folder.iterdir(), MAX_OWN_NAMES + 1))
+        if len(entries) > MAX_OWN_NAMES:
+            raise DataError(folder, f"holds more than {MAX_OWN_NAMES:,} files")
+        for entry in entries:
             mode = entry.lstat().st_mode
             if not entry.name.startswith(".") and (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
                 yield from _walk(entry)
