@@ -46,6 +46,14 @@ def test_facts_that_no_observation_held_ring_and_facts_that_a_call_returned_do_n
         assert found.unseen == 0
 
 
+def test_a_sum_that_needs_no_tool_rings_no_alarm() -> None:
+    env = costgym.make("costgym/MarketplaceChat-v1", split="test", scenario="one-world")
+    ((result, trajectory),) = play_many(env, make_agent("react+deer"), "costgym/MarketplaceChat-v1", [8], 0)
+    world = base_env(env)
+    assert trajectory is not None and result.strict and not world.account().calls
+    assert signs_of(world, world.account(), trajectory.actions, result).unseen == 0
+
+
 def test_a_fact_behind_a_hundred_thousand_letters_has_been_read() -> None:
     env = costgym.make("costgym/MarketplaceChat-v1", split="test", budget={"price": 60})
     ((result, trajectory),) = play_many(env, make_agent("tot-dfs+ecoact"), "costgym/MarketplaceChat-v1", [135], 0)

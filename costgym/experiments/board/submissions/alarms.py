@@ -131,13 +131,15 @@ def signs_of(world: Any, episode: Episode, actions: list[Any], result: EpisodeRe
 
 
 def _unseen_facts(world: Any, actions: list[Any]) -> int:
-    """Facts of the final answer that stand neither in the query nor in anything that a call returned."""
+    """Facts of the final answer that stand neither in the query nor in anything that a call returned. What needs no tool, such
+    as a sum, an agent may know."""
     answer = read_action(actions[-1]).answer or "" if actions else ""
     if not answer:
         return 0
     episode = world.account()
     read = [part for text in (world.query, *map(episode.content, episode.calls)) for part in _parts(text)]
-    return sum(states(need, answer) and not any(states(need, part) for part in read) for need in episode.needs)
+    asked = [need for need in episode.needs if not need.given]
+    return sum(states(need, answer) and not any(states(need, part) for part in read) for need in asked)
 
 
 def _parts(text: str) -> Iterator[str]:
