@@ -18,6 +18,8 @@ def server_notices(row: Mapping[str, Any]) -> list[str]:
 
     >>> server_notices({"agent": "react", "episodes": 24, "unread_calls": 3, "unread_by_form": {"xml": 5}})[0][:70]
     'react: 3 of 24 episodes had calls that were not read, in the form xml;'
+    >>> server_notices({"agent": "react", "episodes": 24, "model": "openai:m", "pass_rate": 0.0, "agent_error_rate": 0.1})
+    ['react: its calls reached tools, but no answer is right; `costgym show` of an episode says why']
     """
     forms = [form for form in row.get("unread_by_form") or () if form != "unknown"]
     shown = f", in the form {' and '.join(forms)}" if forms else ""
@@ -35,4 +37,6 @@ def server_notices(row: Mapping[str, Any]) -> list[str]:
             )
         elif row["agent_error_rate"] > 0.9:
             notices.append(f"{agent}: nearly every call was refused as the model's own mistake; an episode shows why")
+        else:
+            notices.append(f"{agent}: its calls reached tools, but no answer is right; `costgym show` of an episode says why")
     return notices
