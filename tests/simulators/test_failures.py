@@ -16,7 +16,7 @@ from costgym.simulators.failures import (
     draw_reliability,
     state_chances,
 )
-from costgym.simulators.rules.failures import ALIVE, DEAD, DEGRADED, pick, start_next, wake, way_to_fail
+from costgym.simulators.rules.failures import ALIVE, DEAD, DEGRADED, outage_after, pick, start_next, wake, way_to_fail
 from costgym.simulators.rules.records import ToolState
 from costgym.simulators.status import Status
 
@@ -141,3 +141,13 @@ def test_kinds_are_renormalised_and_the_last_one_takes_the_rest():
     assert [pick(world, None, luck) for luck in (0.0, 0.7499, 0.75, 0.9999, 1.0)] == [
         Status.TIMEOUT, Status.TIMEOUT, Status.EMPTY, Status.EMPTY, Status.EMPTY,
     ]  # fmt: skip
+
+
+def test_outages_come_and_last_on_average_as_long_as_the_scenario_says() -> None:
+    luck = (np.arange(10_000) + 0.5) / 10_000
+    begins = [outage_after(300.0, 20.0, 0.1, False, 1000.0, each, 0.5)[0] for each in luck]
+    assert np.mean(begins) - 1000.0 == pytest.approx(300.0, rel=1e-3)
+    spans = [outage_after(300.0, 20.0, 0.1, False, 1000.0, 0.5, each) for each in luck]
+    assert np.mean([end - begin for begin, end in spans]) == pytest.approx(20.0, rel=1e-3)
+    first = [outage_after(300.0, 20.0, 0.1, True, 0.0, each, 0.5)[0] for each in luck]
+    assert np.mean([begin == 0.0 for begin in first]) == pytest.approx(0.1, abs=1e-3)
