@@ -42,7 +42,7 @@ def scenario(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def address(scenario: Path) -> Iterator[str]:
-    with served("--scenario", scenario) as (found, _):
+    with served("--env", ENV, "--scenario", scenario) as (found, _):
         yield found
 
 
@@ -91,7 +91,7 @@ def test_concurrent_sessions_are_each_the_session_played_locally(address: str, s
 
 def test_tasks_that_change_the_world_are_served_with_their_figures() -> None:
     sessions = local_sessions(4, 40, scenario="marketplace-writes", split="test", max_steps=400)
-    with served("--scenario", "marketplace-writes") as (address, _):
+    with served("--env", ENV, "--scenario", "marketplace-writes") as (address, _):
         seconds, different = asyncio.run(replay_all(address, sessions))
     assert (len(seconds), different) == (4 * 40, [])
     text = json.dumps([exchange.answer for exchanges in sessions for exchange in exchanges if exchange.answer["done"]])
@@ -459,7 +459,7 @@ def test_a_named_session_cannot_be_taken_over_with_other_wishes(address: str) ->
 
 def test_mcp_over_standard_input_and_output(scenario: Path) -> None:
     server = StdioServerParameters(
-        command=sys.executable, args=["-m", "costgym", "serve", "--stdio", "--scenario", str(scenario)]
+        command=sys.executable, args=["-m", "costgym", "serve", "--stdio", "--env", ENV, "--scenario", str(scenario)]
     )
     tools, results, query = asyncio.run(visit(stdio_client(server)))
     assert (len(tools), results[0].content[0].text.rpartition("\n\n[")[0]) == (12, query)
@@ -470,7 +470,7 @@ def test_mcp_over_standard_input_and_output(scenario: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_a_signal_ends_the_server_cleanly_though_sessions_are_open(scenario: Path, number: signal.Signals) -> None:
-    with served("--scenario", scenario) as (address, process):
+    with served("--env", ENV, "--scenario", scenario) as (address, process):
 
         async def run() -> int:
             from websockets.asyncio.client import connect

@@ -283,7 +283,7 @@ def test_settings_that_make_no_sense_are_named(arguments: tuple[str, ...], messa
 def test_the_command_collects_verifies_and_exports(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     told = ("--tasks", "nonsequential", "--alpha", "0.3", "--budget", "price=2", "--split", "test", "--episodes", "4")
-    collected = ("collect", "--agent", "fixed-all", *told, "--out", tmp_path / "run")
+    collected = ("collect", "--agent", "fixed-all", "--env", PLAN, *told, "--out", tmp_path / "run")
     assert invoke(*collected, "--format", "parquet").exit_code == 0
     assert invoke(*collected).exit_code == 0  # nothing is left to play
     header = json.loads((tmp_path / "run" / "trajectories.jsonl").read_text().splitlines()[0])
