@@ -96,7 +96,7 @@ def test_inspect_ai_knows_the_task_by_name_and_plays_costgyms_agents(scenario, t
     optima = []
     for row, sample in zip(task_rows("marketplace-small", "test", 8), log.samples, strict=True):
         episode = ToolEpisode(row["task"], SEED, "marketplace-small", BUDGET, split="test")
-        episode.play(costgym.agents.registry.make_agent("react"))
+        episode.play(costgym.agents.make_agent("react"))
         figures, score = episode.score(), sample.scores["world"]
         optima.append(figures.pop("optimum_price", None))
         assert score.value == figures and score.metadata["optimum_price"] == optima[-1]
