@@ -34,12 +34,17 @@ class Slow(Server):
     def __init__(self, seconds: float) -> None:
         super().__init__()
         self.seconds = seconds
+        self.together = 0  # requests that it waits for before it answers the first, at most five seconds
         self.refusals: list[tuple[int, dict[str, str]]] = []
 
     def answer(self, request: dict[str, Any], headers: dict[str, str]) -> Any:
         with self.lock:
             refusal = self.refusals.pop() if self.refusals else None
         time.sleep(self.seconds)
+        patience = time.monotonic() + 5
+        while self.peak < self.together and time.monotonic() < patience:
+            time.sleep(0.005)
+        self.together = 0
         if refusal is not None:
             return refusal[0], json.dumps({"error": {"message": "busy"}}), refusal[1]
         turns = sum(message["role"] == "assistant" for message in request["messages"])
@@ -87,7 +92,7 @@ def interrupt(config: Any, out: Path, stop: int, concurrency: int) -> None:
 def test_requests_are_in_flight_together_up_to_the_limit_and_the_board_is_the_same(server: Slow, tmp_path: Path) -> None:
     boards = []
     for concurrency in (1, 6):
-        server.peak, server.requests = 0, []
+        server.peak, server.together, server.requests = 0, concurrency, []
         run(board(), tmp_path / str(concurrency), jobs=2, concurrency=concurrency)
         assert server.peak == concurrency
         boards.append((files(tmp_path / str(concurrency)), server.asked()))
