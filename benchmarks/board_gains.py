@@ -1,4 +1,4 @@
-"""What published systems add to their plain forms on a leaderboard: the figures of `docs/results/board.md` and the README.
+"""Print what published systems add to their plain forms on a board: the figures of `docs/results/board.md` and the README.
 
 costgym leaderboard --suite quick --seed 0 --out runs/board
 python benchmarks/board_gains.py runs/board

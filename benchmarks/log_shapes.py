@@ -17,7 +17,7 @@ from costgym.simulators.status import Status
 
 
 def read(path: Path) -> dict[str, Any]:
-    """What a log holds, or the sentence that refuses it."""
+    """Describe what a log holds, or return the sentence that refuses it."""
     try:
         log = read_log(path)
     except CostGymError as error:

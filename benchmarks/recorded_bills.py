@@ -1,4 +1,4 @@
-"""What the recorded episodes of small models cost with prompts cached: price their requests again under three price rules.
+"""Price the recorded requests of small models again under three price rules, with and without a prompt cache.
 
     python benchmarks/recorded_bills.py run [--agents A,B,...] [--episodes 100] [--out benchmarks/results/recorded_bills.json]
     python benchmarks/recorded_bills.py page [benchmarks/results/recorded_bills.json]   # the page's table on the terminal

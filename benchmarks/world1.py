@@ -205,7 +205,8 @@ All of them stand in `benchmarks/results/world1_papers.json`. Those that do not 
 
 EcoAct saves descriptions, and in version 1 results of 20 to 20,000 tokens are most of a request. ToolPlanner's
 instructions of the level `api` name what a tool does in the words that the tools of all providers have in their names,
-so plain tree search finds them: its Match over 40 episodes is 38 %, in version 0 13 %, and ToolPlanner's 40 and 43 %.
+so plain tree search finds them: its Match over 40 episodes (`follow` in experiments/papers/toolplanner.py) is 38 %, in
+version 0 13 %, and ToolPlanner's 40 and 43 %.
 BTP's three are at the edge of what is claimed.
 """
 STAYING = """## Trained agents that read text

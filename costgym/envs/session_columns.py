@@ -1,4 +1,4 @@
-"""What the columns of a session's observation hold, as functions of numbers.
+"""Compute the columns of a session's observation, as functions of numbers.
 
 `session_features` calls them, and `vector.kernels.sessions` compiles them. What is written where stays twice: one environment
 hands out new arrays at every step, kernels write into those of N environments what has changed, which is most of their speed.

@@ -92,7 +92,7 @@ def _litellm(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _factor(ordinary: Mapping[str, Any], other: Mapping[str, Any]) -> float | None:
-    """What a tier's prices are times the ordinary ones; None where it is not the same factor for all, or one is not stated."""
+    """The factor between a tier's prices and the ordinary ones; None where classes differ or one is not stated."""
     if not (ordinary["input"] and ordinary["output"]) or None in (other["input"], other["output"]):
         return None
     factors = [other[name] / ordinary[name] for name in _LITELLM if other[name] is not None and ordinary[name]]

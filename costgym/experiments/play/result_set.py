@@ -89,7 +89,7 @@ class Results(Sequence[EpisodeResult]):
     ) -> None:
         played = tuple(episodes)
         conditions = Conditions(split, grading, currency, seed, seeds)
-        self._fill(played, {result.env: conditions for result in played})
+        self._fill(played, {_view(result): conditions for result in played})
 
     @classmethod
     def load(cls, folder: str | Path) -> Results:
@@ -149,8 +149,8 @@ class Results(Sequence[EpisodeResult]):
 
     @property
     def conditions(self) -> dict[str, Conditions]:
-        """Split, grading, currency and seeds of each environment."""
-        return {env: self._conditions[env] for env in dict.fromkeys(group.env for group in self._groups)}
+        """Split, grading, currency and seeds of each environment and, where that is a track of its own, scenario."""
+        return {view: self._conditions[view] for view in dict.fromkeys(map(_view, self._groups))}
 
     @property
     def split(self) -> str:
@@ -175,7 +175,7 @@ class Results(Sequence[EpisodeResult]):
         """A row of figures for each agent, model, environment, budget and setting, as a leaderboard has them."""
         by_group = {}
         for group, episodes in self._groups.items():
-            conditions = self._conditions[group.env]
+            conditions = self._conditions[_view(group)]
             by_group[group] = {
                 **summarise(episodes, conditions.grading, seed=conditions.seed, seeds=conditions.seeds),
                 "split": conditions.split,
@@ -202,7 +202,7 @@ class Results(Sequence[EpisodeResult]):
     @cached_property
     def labels(self) -> dict[Group, str]:
         """A name for each row with its budget."""
-        budgets = {group: _budget(group, self._conditions[group.env].currency) for group in self._groups}
+        budgets = {group: _budget(group, self._conditions[_view(group)].currency) for group in self._groups}
         return {group: f"{name}, {plain(budgets[group])}" for group, name in self.names.items()}
 
     def summary(self) -> dict[str, Any]:
@@ -235,7 +235,7 @@ class Results(Sequence[EpisodeResult]):
             ConfigError: an agent has several rows, or the two have no episode in common.
         """
         one, other = self._row_of(a), self._row_of(b)
-        conditions = self._conditions[one.env]
+        conditions = self._conditions[_view(one)]
         key = REGISTRY[PASS].key_under(conditions.grading) if metric is None else metric
         return paired_difference(self._groups[one], self._groups[other], key, seed=conditions.seed, seeds=conditions.seeds)
 
@@ -263,8 +263,8 @@ class Results(Sequence[EpisodeResult]):
         names["budget"] = [name for name in RESOURCES if name in names["budget"]]
         whole = [f.name for f in fields(EpisodeResult) if f.name not in names]
         columns: dict[str, list[Any]] = {
-            "split": [self._conditions[r.env].split for r in self],
-            "outcome": [outcome(r, self._conditions[r.env].grading) for r in self],
+            "split": [self._conditions[_view(r)].split for r in self],
+            "outcome": [outcome(r, self._conditions[_view(r)].grading) for r in self],
         }
         columns = {name: [getattr(r, name) for r in self] for name in whole} | columns
         for name, start in _SPREAD.items():
@@ -320,12 +320,12 @@ class Results(Sequence[EpisodeResult]):
         """Say in a sentence which agent is ahead in an environment (None: the first), at what cost, and which others are as
         good by the paired test at 5 %, adjusted after Holm; "" for a single row."""
         env = next(iter(self.conditions)) if env is None else env
-        rows = {group: row for group, row in self.rows.items() if group.env == env}
+        rows = {group: row for group, row in self.rows.items() if _view(group) == env}
         conditions = self._conditions[env]
         key = REGISTRY[PASS].key_under(conditions.grading)
         if len(rows) < 2:
             return ""
-        names = self.select(env=env).labels
+        names = self._viewed(env).labels
         leader, *others = sorted(rows, key=lambda group: (-(figure(rows[group], key) or 0.0), rows[group]["average_cost"]))
         text = estimate(rows[leader], key, "rate", brief).replace(" ", " % ", 1)
         parts = f"{names[leader]} has the highest success rate, {text}"
@@ -341,9 +341,12 @@ class Results(Sequence[EpisodeResult]):
         verdict = f"Not significantly better than {'; '.join(alike)}." if alike else "Significantly better than all others."
         return plain(f"{parts}. {verdict}" if tested else f"{parts}.")
 
+    def _viewed(self, view: str) -> Results:
+        return self._of(result for result in self if _view(result) == view)
+
     def _figures(self, env: str) -> tuple[dict[Group, str], list[tuple[Metric, str]]]:
         """The labels of an environment's rows, and the metrics that say something about them with their keys."""
-        labels = self.select(env=env).labels
+        labels = self._viewed(env).labels
         rows = [row for group, row in self.rows.items() if group in labels]
         keys = [(m, m.key_under(self._conditions[env].grading)) for m in map(REGISTRY.__getitem__, SHOWN)]
         return labels, [(m, key) for m, key in keys if m.key in ALWAYS or any(figure(row, key) for row in rows)]
@@ -401,6 +404,12 @@ def _cell(row: Mapping[str, Any], key: str, kind: str) -> Markup:
 def _group(result: EpisodeResult) -> Group:
     settings = json.dumps(dict(result.settings), sort_keys=True) if result.settings else "{}"
     return Group(result.env, result.agent, result.model, tuple(result.budget.items()), settings)
+
+
+def _view(one: EpisodeResult | Group) -> str:
+    """What episodes share conditions by: the environment, and the scenario where the settings name one."""
+    settings = json.loads(one.settings) if isinstance(one, Group) else one.settings
+    return f"{one.env}, scenario {settings['scenario']}" if "scenario" in settings else one.env
 
 
 def _budget(group: Group, currency: str) -> str:

@@ -321,3 +321,16 @@ def test_a_rollout_of_names_plays_what_the_command_line_plays_past_uses_included
         )
     with pytest.raises(ConfigError, match="at least one agent"):
         costgym.rollout(env, [], 3)
+
+
+def test_two_tracks_of_one_environment_keep_their_own_conditions():
+    text = Results([record(e) for e in range(8)], split="test", seeds=4)
+    one_world = [record(e, agent=agent, settings={"scenario": "one-world"}) for agent in ("react", "dfsdt") for e in range(4)]
+    both = text + Results(one_world, split="test", currency="credits")
+    assert {name: found.seeds for name, found in both.conditions.items()} == {
+        "costgym/MarketplaceChat-v0": 4,
+        "costgym/MarketplaceChat-v0, scenario one-world": 1,
+    }
+    assert len(both) == 16 and both.select(settings={}) == text
+    assert "dfsdt" in both.conclusion("costgym/MarketplaceChat-v0, scenario one-world")
+    assert both.conclusion("costgym/MarketplaceChat-v0") == ""
