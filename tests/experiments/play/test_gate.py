@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from costgym.experiments.play.costs import gate as gates
-from costgym.experiments.play.costs.gate import LOOKS, MAX_CHANCE, BaselineEpisode, _verdict
+from costgym.experiments.play.costs.gate import LOOKS, BaselineEpisode, compare
 from costgym.pytest_plugin import costgym_gate  # noqa: F401  (a fixture)
 from tests.helpers.command_line import invoke
 
@@ -104,11 +104,7 @@ def looks(old: np.ndarray[Any, Any], new: np.ndarray[Any, Any]) -> bool:
     before, after = (
         [BaselineEpisode(task="", cost=max(0.0, cost), success=bool(success)) for cost, success in side] for side in (old, new)
     )
-    for number, look in enumerate(LOOKS, 1):
-        verdict = _verdict(before[:look], after[:look], 0.05, 2.0, MAX_CHANCE / (2 * len(LOOKS)), number == len(LOOKS))
-        if verdict is not None:
-            return verdict.passed
-    raise AssertionError
+    return compare(before, lambda episodes: after[episodes.start : episodes.stop]).passed
 
 
 def test_an_unchanged_agent_with_chance_of_its_own_rarely_fails() -> None:

@@ -5,7 +5,7 @@ the answer needs: after each look it fails if the rise is over the limit and not
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -148,15 +148,26 @@ def gate(
             raise ConfigError(name, f"expected a finite number of at least 0, got {limit:g}")
     if _world(env, agent) != baseline.world:
         raise ConfigError("--baseline", "was played in another world; give the same options, or write it again")
-    looks = [look for look in LOOKS if look < len(baseline.episodes)] + [min(LOOKS[-1], len(baseline.episodes))]
-    played: list[BaselineEpisode] = []
+    return compare(
+        baseline.episodes, lambda episodes: _play(env, agent, baseline.seed, episodes), max_cost, max_drop, progress
+    )
+
+
+def compare(
+    before: Sequence[BaselineEpisode],
+    play: Callable[[range], Iterable[BaselineEpisode]],
+    max_cost: float = 0.05,
+    max_drop: float = 2.0,
+    progress: Progress = lambda done, total: None,
+) -> Verdict:
+    """Compare episodes with those before a change, of which `play` makes the next ones until the answer is clear."""
+    looks = [look for look in LOOKS if look < len(before)] + [min(LOOKS[-1], len(before))]
+    after: list[BaselineEpisode] = []
     for number, look in enumerate(looks, 1):
-        for episode in _play(env, agent, baseline.seed, range(len(played), look)):
-            played.append(episode)
-            progress(len(played), looks[-1])
-        verdict = _verdict(
-            baseline.episodes[:look], played, max_cost, max_drop, MAX_CHANCE / (2 * len(looks)), number == len(looks)
-        )
+        for episode in play(range(len(after), look)):
+            after.append(episode)
+            progress(len(after), looks[-1])
+        verdict = _verdict(before[:look], after, max_cost, max_drop, MAX_CHANCE / (2 * len(looks)), number == len(looks))
         if verdict is not None:
             return verdict
     raise AssertionError("the last look always has an answer")
