@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from itertools import combinations
+from itertools import chain, combinations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -23,7 +23,7 @@ from costgym.agents.llm.session import LlmAgent, ToolAccess
 from costgym.agents.llm.strategies import ReAct
 from costgym.agents.models.simulated import Simulated
 from costgym.agents.registry import make_agent
-from costgym.experiments.play.costs.gate import LOOKS, BaselineEpisode, compare
+from costgym.experiments.play.costs.gate import EPISODES, BaselineEpisode, compare
 from costgym.experiments.play.episodes import play_many
 from costgym.experiments.play.results import outcome
 from costgym.simulators.draws import stable_integer
@@ -32,7 +32,7 @@ ENV, BUDGET = "costgym/MarketplaceChat-v1", {"price": 60.0}
 WORDS = "Think about the costs of each of the tools before you call one. "
 LONGER = 310  # times that these words stand in the prompt: the whole bill is 8 % dearer
 RETRIES = 2
-WAYS, RISES = 5, (0.05, 0.10, 0.15, 0.20)
+WAYS, RISES, JOINED = 5, (0.05, 0.10, 0.15, 0.20), (1, 4, 10)
 RESULTS = Path("benchmarks/results/gate.json")
 
 
@@ -104,12 +104,13 @@ def played(seed: int, way: int) -> list[BaselineEpisode]:
     agent = make_agent("react", ENV, model=OtherChance(way))
     return [
         BaselineEpisode(task=str(result.task), cost=result.price, success=outcome(result, "strict") == "passed")
-        for result, _ in play_many(env, agent, ENV, range(LOOKS[-1]), seed, recorded=False)
+        for result, _ in play_many(env, agent, ENV, range(EPISODES), seed, recorded=False)
     ]
 
 
-def fails(before: Sequence[BaselineEpisode], after: Sequence[BaselineEpisode], max_cost: float) -> tuple[bool, int]:
-    verdict = compare(before, lambda episodes: after[episodes.start : episodes.stop], max_cost)
+def fails(before: Sequence[BaselineEpisode], after: Sequence[BaselineEpisode]) -> tuple[bool, int]:
+    """Whether a change fails that may cost nothing more, and after how many episodes."""
+    verdict = compare(before, lambda episodes: after[episodes.start : episodes.stop], max_cost=0.0)
     return not verdict.passed, verdict.episodes
 
 
@@ -124,19 +125,20 @@ def share(verdicts: Sequence[tuple[bool, int]]) -> dict[str, Any]:
 
 def alarms(runs: int, out: Path) -> None:
     worlds = -(-runs // (WAYS * (WAYS - 1) // 2))
-    pairs = []
-    for seed in range(worlds):
-        pairs += list(combinations([played(seed, way) for way in range(WAYS)], 2))
-    pairs = pairs[:runs]
-    document: dict[str, Any] = {"worlds": worlds, "ways": WAYS, "limits": {}}
-    for limit in (0.0, 0.05):
-        rows = {"+0 %": share([fails(before, after, limit) for before, after in pairs])}
+    plays = [[played(seed, way) for way in range(WAYS)] for seed in range(worlds)]
+    document: dict[str, Any] = {"worlds": worlds, "ways": WAYS, "max_cost": 0.0, "episodes": {}}
+    for joined in JOINED:  # the episodes of so many worlds are one run
+        groups = [plays[first : first + joined] for first in range(0, worlds - joined + 1, joined)]
+        sides = [[list(chain.from_iterable(one)) for one in zip(*group, strict=True)] for group in groups]
+        pairs = [pair for ways in sides for pair in combinations(ways, 2)][:runs]
+        if not pairs:
+            continue
+        rows = {"unchanged": share([fails(before, after) for before, after in pairs])}
         for rise in RISES:
-            rows[f"+{rise:.0%}"] = share([fails(before, dearer(after, rise), limit) for before, after in pairs])
-        same_luck = [fails(before, dearer(before, 0.05), limit) for before, _ in pairs]
-        rows["+5 % without chance of its own"] = share(same_luck)
-        document["limits"][f"{limit:.0%}"] = rows
-        print(f"limit +{limit:.0%}", json.dumps(rows), flush=True)
+            rows[f"+{rise:.0%}"] = share([fails(before, dearer(after, rise)) for before, after in pairs])
+        rows["+5%, without chance of its own"] = share([fails(before, dearer(before, 0.05)) for before, _ in pairs])
+        document["episodes"][str(joined * EPISODES)] = rows
+        print(joined * EPISODES, json.dumps(rows), flush=True)
     out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 

@@ -6,7 +6,8 @@
 `server`: agents play episodes on the decisions of the simulated model, and each request goes to the server too, which reports
 how much of the prompt it had in its cache. `PrefixCache` predicts that from the digests and lengths of the prompt's parts; a
 length is that of the part in the model's template and tokens. In the last episodes the served model decides.
-An episode begins with an empty cache. `sessions`: from the second round on, from appended tokens and times alone.
+An episode begins with an empty cache; episodes in the file of results are not sent again. `sessions`: from the second round on,
+from appended tokens and times alone.
 """
 
 import argparse
@@ -22,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 import costgym
 from benchmarks.real_tools.forged_model import served
 from costgym.agents.btp.experience import Experience
-from costgym.agents.models.base import ACT, SYSTEM, USER, Function, Message, Reply, reply
+from costgym.agents.models.base import ACT, SYSTEM, USER, Function, Message, Reply, prompt_parts, reply, words
 from costgym.agents.models.openai import OpenAIModel, chat_messages
 from costgym.agents.models.simulated import Simulated
 from costgym.agents.models.usage import read_server_usage
@@ -64,21 +65,30 @@ class Server:
         return [int(token) for token in self.post("/tokenize", content=text, parse_special=True)["tokens"]]
 
     def segments(self, messages: Sequence[Message], functions: Sequence[Function]) -> list[Segment]:
-        """The parts of a prompt in the order of the template, each as long as the prompt says the same whatever follows it."""
-        whole = self.tokens(messages, functions)
-        parts: list[Message | Function] = [messages[0], *functions, *messages[1:]]
-        other = Function(OTHER, "", {"type": "object", "properties": {}}), Message(USER, OTHER)
-        ends = []
-        for count in range(1, len(parts)):
-            key = (*(part.digest for part in parts[:count]), str(count <= len(functions)), str(bool(functions)))
+        """The parts of a prompt as the package has them, each as long as the prompt says the same whatever follows it."""
+        system = words(messages[0].content)
+        digests = [digest for digest, _ in prompt_parts(messages, functions, "system")]
+        whole, ends = self.tokens(messages, functions), []
+        for count in range(1, len(digests)):
+            key = (*digests[:count], str(count < len(system) + len(functions)), str(bool(functions)))
             if key not in self._lengths:
-                in_list = count <= len(functions)
-                shown = [*functions[: count - 1], *((other[0],) if in_list else ())]
-                said = [*messages[: max(1, count - len(functions))], other[1]]
-                self._lengths[key] = common(whole, self.tokens(said, shown))
+                self._lengths[key] = common(whole, self.tokens(*cut(messages, functions, system, count)))
             ends.append(self._lengths[key])
-        ends.append(len(whole))  # the last part and the words that ask for the reply
-        return [(part.digest, end - begin) for part, begin, end in zip(parts, [0, *ends], ends, strict=False)]
+        ends.append(len(whole))  # the last part, and the words that ask for the reply
+        return [(digest, end - begin) for digest, begin, end in zip(digests, [0, *ends], ends, strict=False)]
+
+
+def cut(
+    messages: Sequence[Message], functions: Sequence[Function], system: Sequence[str], count: int
+) -> tuple[list[Message], Sequence[Function]]:
+    """A prompt that begins with so many parts of another, and goes on otherwise."""
+    behind = count - len(system)
+    if behind < 0:
+        return [Message(SYSTEM, "".join(system[:count]) + OTHER), Message(USER, OTHER)], functions
+    if behind < len(functions):
+        other = Function(OTHER, "", {"type": "object", "properties": {}})
+        return [messages[0], Message(USER, OTHER)], [*functions[:behind], other]
+    return [*messages[: behind - len(functions) + 1], Message(USER, OTHER)], functions
 
 
 def common(one: Sequence[int], other: Sequence[int]) -> int:
@@ -104,6 +114,9 @@ class Watched:
 
     def __init__(self, server: Server, own: bool) -> None:
         self.server, self.simulated, self.name = server, Simulated(), "served" if own else "simulated"
+        self.known: list[
+            tuple[int, int]
+        ] = []  # tokens of the next requests and those that the server reported, in an earlier run
         self.own = [
             OpenAIModel("served", f"{server.url}/v1", timeout_s=1800, max_tokens=OWN_TOKENS, extra_body={"cache_prompt": kept})
             for kept in (True, False) if own
@@ -116,9 +129,8 @@ class Watched:
 
     def complete(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str = ACT) -> Reply:
         assert messages[0].role == SYSTEM
-        parts: list[Message | Function] = [messages[0], *functions, *messages[1:]]
         predicted = self.exact.bill(self.server.segments(messages, functions), 0.0)
-        guessed = self.estimated.bill([(part.digest, part.tokens) for part in parts], 0.0)
+        guessed = self.estimated.bill(prompt_parts(messages, functions, "system"), 0.0)
         answer, counted = self._ask(messages, functions, purpose)
         self.first = False
         self.requests.append({
@@ -128,9 +140,12 @@ class Watched:
         return answer
 
     def _ask(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str) -> tuple[Reply, Usage]:
+        if self.known:
+            tokens, reported = self.known.pop(0)
+            return self.simulated.complete(messages, functions, purpose), Usage(tokens, 1, reported)
         if not self.own:
-            words = {"max_tokens": 1, "temperature": 0, "cache_prompt": not self.first}
-            document = self.server.post("/v1/chat/completions", **written_request(messages, functions), **words)
+            limits = {"max_tokens": 1, "temperature": 0, "cache_prompt": not self.first}
+            document = self.server.post("/v1/chat/completions", **written_request(messages, functions), **limits)
             counted = read_server_usage(document)
             assert counted is not None
             return self.simulated.complete(messages, functions, purpose), counted
@@ -150,17 +165,19 @@ class Player:
         self.env = costgym.make(ENV, scenario=scenario, documents="short", budget={"price": 40})
         self.model, self.name, self._next = Watched(server, own), f"{agent_name}{', own replies' if own else ''}", first
         self.agent = make_agent(agent_name, ENV, model=self.model, experience=past)
+        self.episodes: list[list[dict[str, int]]] = []
+
+    def play(self, known: Sequence[dict[str, int]] = ()) -> None:
+        """Play the next episode; `known` are its requests of an earlier run, which the server is not sent again."""
+        self.model.requests, self.model.known = [], [(request["tokens"], request["reported"]) for request in known]
+        list(play_many(self.env, self.agent, ENV, [self._next + len(self.episodes)], 0))
+        self.episodes.append(self.model.requests)
+        told = [f"{request['predicted']}/{request['reported']}/{request['tokens']}" for request in self.model.requests]
+        print(f"{self.name}, {len(self.episodes)}: predicted/reported/all {' '.join(told)}", flush=True)
 
     @property
     def requests(self) -> list[dict[str, int]]:
-        return self.model.requests
-
-    def play(self) -> None:
-        before = len(self.requests)
-        list(play_many(self.env, self.agent, ENV, [self._next], 0))
-        told = [f"{request['predicted']}/{request['reported']}/{request['tokens']}" for request in self.requests[before:]]
-        print(f"{self.name}, episode {self._next}: predicted/reported/all {' '.join(told)}", flush=True)
-        self._next += 1
+        return [request for episode in self.episodes for request in episode]
 
 
 def shares(requests: Sequence[dict[str, int]]) -> dict[str, Any]:
@@ -184,19 +201,23 @@ def check_server(options: argparse.Namespace) -> None:
         server = Server(os.environ["OPENAI_BASE_URL"])
         players = [Player(server, agent, False, 20 * index) for index, agent in enumerate(AGENTS)]
         deciding = Player(server, "react", True, 20 * len(AGENTS))
+        earlier = read(options.out).get("server", {}).get("requests", {})
+        for player in players:
+            for episode in earlier.get(player.name, []):
+                player.play(episode)
         while (count := sum(len(player.requests) for player in players)) < options.requests or len(deciding.requests) == 0:
             for player in players if count < options.requests else [deciding] * options.own_episodes:
                 player.play()
-            report(options, [*players, deciding])
+                report(options, [*players, deciding])
 
 
 def report(options: argparse.Namespace, players: Sequence[Player]) -> None:
     rows = {player.name: player.requests for player in players if player.requests}
+    episodes = {player.name: player.episodes for player in players if player.requests}
     simulated = [request for player in players if not player.model.own for request in player.requests]
     summaries = {**{name: shares(requests) for name, requests in rows.items()}, "all agents": shares(simulated)}
-    save(options.out, {"server": {"model": options.source.name, "summary": summaries, "requests": rows}})
-    for name, summary in summaries.items():
-        print(name, json.dumps(summary), flush=True)
+    save(options.out, {"server": {"model": options.source.name, "summary": summaries, "requests": episodes}})
+    print(json.dumps(summaries["all agents"]), flush=True)
 
 
 def check_sessions(options: argparse.Namespace) -> None:
@@ -220,9 +241,12 @@ def check_sessions(options: argparse.Namespace) -> None:
     save(options.out, {"sessions": {"summary": summary, "rounds": rows}})
 
 
+def read(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
 def save(path: Path, part: dict[str, Any]) -> None:
-    before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    path.write_text(json.dumps({**before, **part}, indent=1) + "\n", encoding="utf-8")
+    path.write_text(json.dumps({**read(path), **part}, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
