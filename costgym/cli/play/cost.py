@@ -1,7 +1,7 @@
 """`costgym cost`: what agents and models cost per task and per month."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import typer
 
@@ -11,15 +11,29 @@ from costgym.cli.output import Progress, print_table, prints, save_json
 from costgym.cli.play.cost_tables import ERROR_OF_MEAN, forecast_table, replanned_table, trace_table, with_classes
 from costgym.experiments.play.costs.price_list import PriceList
 from costgym.experiments.play.options import Seed
-from costgym.simulators.bounds import Count, argument, option
+from costgym.simulators.bounds import Count, Settings, argument, option
 from costgym.simulators.errors import ConfigError
 from costgym.simulators.files import write_atomically
+
+
+class ForecastOptions(Settings):
+    """The options about a forecast."""
+
+    heading: ClassVar[str] = "Forecast"
+
+    agents: Annotated[tuple[str, ...] | None, option("Language agents of `costgym agents`, for a forecast.", "A,B,...")] = None
+    episodes: Annotated[Count, option("Episodes of each agent and model.")] = 60
+    decisions: Annotated[str, option("Who decides: the simulated language model, or a twin: FILE.yaml:twin.", "MODEL")] = (
+        "simulated"
+    )
+    share_cache: Annotated[
+        bool, option("Bill also a cache that all tasks share, which come evenly over the month.", "", "--share-cache")
+    ] = False
 
 
 def cost(
     traces: Annotated[list[Path] | None, argument("Logs of model calls, to price instead of a forecast.", "TRACE...")] = None,
     *,
-    agents: Annotated[tuple[str, ...] | None, option("Language agents of `costgym agents`, for a forecast.", "A,B,...")] = None,
     models: Annotated[
         tuple[str, ...] | None, option("Models of the price table; those of the log by default.", "A,B,...")
     ] = None,
@@ -34,16 +48,10 @@ def cost(
         dict[str, str] | None,
         option("Of a log: only records with this value; `FIELD!=VALUE` for others; repeatable.", "FIELD=VALUE"),
     ] = None,
+    forecasts: ForecastOptions,
     world: WorldOptions,
     price_list: PriceList,
     tasks_per_month: Annotated[Count, option("Tasks that a month brings.")] = 10_000,
-    episodes: Annotated[Count, option("Episodes of each agent and model.")] = 60,
-    decisions: Annotated[
-        str, option("Who decides in a forecast: the simulated language model, or a twin: FILE.yaml:twin.", "MODEL")
-    ] = "simulated",
-    share_cache: Annotated[
-        bool, option("Bill also a cache that all tasks share, which come evenly over the month.", "", "--share-cache")
-    ] = False,
     seed: Seed = 0,
     json_file: JsonFile = None,
     page: Annotated[Path | None, option("Also write the table as a page, with tokens by class.", "FILE.html")] = None,
@@ -57,7 +65,8 @@ def cost(
 
     Example: `costgym cost --agents react,react+btp --models gpt-5-mini,claude-haiku-4-5 --tasks-per-month 10000`
     """
-    chosen = {name: str(value) for name, value in price_list.given.items() if value is not None}
+    agents, episodes, decisions = forecasts.agents, forecasts.episodes, forecasts.decisions
+    chosen: dict[str, Any] = {name: str(value) for name, value in price_list.given.items() if value is not None}
     if traces and mode == "replanned":
         rows = _replanned(traces, agents, models, world, tasks_per_month, price_list, episodes, quiet)
         table, more = replanned_table(rows, tasks_per_month), {}
@@ -86,7 +95,7 @@ def cost(
                 episodes,
                 seed,
                 decisions,
-                share_cache,
+                forecasts.share_cache,
                 progress=progress.update,
                 say=progress.say,
             )

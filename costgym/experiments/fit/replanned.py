@@ -58,7 +58,8 @@ def replanned_costs(
     twin = fit(read_evidence(path))
     settings = {**header.arguments(), **({} if budget is None else {"budget": budget})}
     settings["scenario"] = parse_scenario(dict(settings["scenario"]))
-    indices, rows = indices[:episodes], []
+    indices = indices[:episodes]
+    rows: list[dict[str, Any]] = []
     total = len(agents) * len(models) * draws
     for agent in agents:
         contest = Contest(agent, header.env, settings)
