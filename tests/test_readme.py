@@ -107,8 +107,9 @@ def test_every_page_of_the_guide_is_of_one_kind() -> None:
 
 
 @pytest.mark.parametrize("page", [page for kind in GUIDES for page in sorted_pages()[kind] if "/" not in page])
-def test_a_guide_does_one_job_in_at_most_1200_words(page: str) -> None:
-    assert len((ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8").split()) <= 1200
+def test_a_guide_does_one_job_in_at_most_1200_words_beside_code(page: str) -> None:
+    text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    assert len(re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE).split()) <= 1200
 
 
 def test_the_readme_fits_on_eighty_lines() -> None:
