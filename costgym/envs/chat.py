@@ -7,10 +7,10 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from costgym.envs.actions import MAX_CALLS, SEARCH, Action, ToolCall, count_tokens, read_action, spoken
+from costgym.envs.actions.plans import run_plan
+from costgym.envs.actions.spaces import CallText, UnicodeText
 from costgym.envs.base import BaseEnv, takes
-from costgym.envs.plan_actions import run_plan
 from costgym.envs.seats import TextSeat, cards_of, past_decisions, shorten, without_verdicts
-from costgym.envs.spaces import CallText, UnicodeText
 from costgym.envs.tool_world import ToolEnv, ToolSettings
 from costgym.simulators.calls import Prompt
 from costgym.simulators.errors import check_known

@@ -18,7 +18,6 @@ from typing import Any
 
 from costgym.simulators.calls import QUANTILES, Call, Candidate
 from costgym.simulators.draws import OUTCOME
-from costgym.simulators.episode import Episode
 from costgym.simulators.ledger import Budget, Enforcement
 from costgym.simulators.quality import quality_of_plan
 from costgym.simulators.rules import layout
@@ -31,6 +30,7 @@ from costgym.simulators.status import Status
 from costgym.simulators.tasks import needed
 from costgym.simulators.tools import CHECK, READ, WRITE, Same
 from costgym.simulators.world import World
+from costgym.simulators.world.episode import Episode
 
 WAIT = -1  # an action of a plan: go to the next completion or event
 TRIES, COMBINATIONS, NODES = 64, 256, 300

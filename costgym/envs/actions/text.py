@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from costgym.envs.plan_actions import read_steps
+from costgym.envs.actions.plans import read_steps
 from costgym.simulators.calls import Prompt, Usage
 from costgym.simulators.errors import InvalidPlan
 from costgym.simulators.plan import PlanStep
