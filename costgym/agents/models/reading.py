@@ -131,9 +131,8 @@ class Reader:
         if messages and messages[0].role == SYSTEM:
             names, costs = read_system(messages[0].content)
         shown, register, search = self._offer(functions)
-        if register is not None:
-            if documented := _documented(messages):
-                shown = {**shown, **documented}
+        if register is not None and (documented := _documented(messages)):
+            shown = {**shown, **documented}
         if status:
             removed, changed_costs = read_status(status)
             shown, costs = {name: None for name in shown if name not in removed}, {**costs, **changed_costs}
