@@ -29,11 +29,15 @@ OPTIONAL = ("torchrl",)
 COMMANDS = ("mcp-server-time",)
 """Programs of others; a page with one that is not installed is left out."""
 LONG = {
-    "analyse", "baselines", "batches", "calibrate", "costs", "datasets", "faults", "forge", "learners", "localmodel",
-    "loop", "offline", "ownloop", "proxy", "rank", "reliability", "retrieval", "scale", "serve", "share", "splits", "tools",
-    "train", "twin", "vision", "worlds", "writes", "zoo",
+    "analyse", "baselines", "batches", "calibrate", "costs", "datasets", "faults", "forge", "learners", "loop",
+    "models", "offline", "ownloop", "proxy", "rank", "reliability", "retrieval", "scale", "serve", "share", "splits", "tools",
+    "train", "vision", "worlds", "writes", "zoo",
 }  # fmt: skip
 """Pages of docs/ that train policies or play whole leaderboards; only under `make test-all`."""
+
+
+GUIDES = ("Start", "Evaluate", "Train", "Build worlds")
+"""Groups of the navigation whose pages are guides."""
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:
@@ -97,16 +101,15 @@ def test_every_page_of_the_guide_is_of_one_kind() -> None:
     found = {path.relative_to(ROOT / "docs").with_suffix("").as_posix() for path in (ROOT / "docs").rglob("*.md")}
     papers = {f"results/{path.stem}" for path in (ROOT / "benchmarks" / "results" / "reproduce").glob("*.md")}
     parts = {page for page in found if page.startswith(("environments/", "api/"))} - set(sorted_)
-    assert list(kinds) == ["Tutorials", "How-to guides", "Explanation", "Reference", "Results", "Project"]
+    assert list(kinds) == [*GUIDES, "Concepts", "Reference", "Results", "Project"]
     assert len(sorted_) == len(set(sorted_))
     assert {page for page in sorted_ if not page.startswith("tutorials/")} == found - papers - parts - {"index"}
 
 
-@pytest.mark.parametrize("page", sorted_pages()["How-to guides"])
-def test_a_how_to_page_has_at_most_600_words_beside_code_and_tables(page: str) -> None:
+@pytest.mark.parametrize("page", [page for kind in GUIDES for page in sorted_pages()[kind] if "/" not in page])
+def test_a_guide_does_one_job_in_at_most_1200_words_beside_code(page: str) -> None:
     text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
-    prose = re.sub(r"^\|.*$", "", re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE), flags=re.MULTILINE)
-    assert len(prose.split()) <= 600
+    assert len(re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE).split()) <= 1200
 
 
 def test_the_readme_fits_on_eighty_lines() -> None:
