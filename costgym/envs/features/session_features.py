@@ -4,7 +4,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from costgym.envs import session_columns as shown_as
+from costgym.envs.features import session_columns as shown_as
 from costgym.simulators.calls import Call
 from costgym.simulators.sessions.draw import Session
 from costgym.simulators.sessions.episode import SessionEpisode

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costgym.simulators.calls import Candidate
-from costgym.simulators.episode import Episode
 from costgym.simulators.tools import CHECK, UNDO, WRITE
+from costgym.simulators.world.episode import Episode
 
 ROLE_FEATURES = ("writes", "checks", "undoes", "idempotent", "settles_s")  # columns of `observation["roles"]`
 WRITES, CHECKS, UNDOES, IDEMPOTENT, _ = range(len(ROLE_FEATURES))

@@ -7,12 +7,12 @@ on their way when the future is drawn keep their end, as do scheduled events; ou
 
 from collections.abc import Iterable
 
-from costgym.simulators.belief import FAILED, WORKED, Belief, cut_share, states_given
 from costgym.simulators.calls import Call, Candidate
 from costgym.simulators.draws import DURATION, KIND, OUTCOME, Draws
 from costgym.simulators.failures import BurstTimes, FailureModel
 from costgym.simulators.rules.failures import ALIVE
 from costgym.simulators.rules.records import ToolState
+from costgym.simulators.world.belief import FAILED, WORKED, Belief, cut_share, states_given
 
 
 def redraw_tool(tool: ToolState, spec: Candidate, calls: Iterable[Call], model: FailureModel, draws: Draws) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from costgym.envs.plan_actions import read_steps
+from costgym.envs.actions.plans import read_steps
 from costgym.simulators.calls import Prompt, Usage
 from costgym.simulators.errors import InvalidPlan
 from costgym.simulators.plan import PlanStep
@@ -185,7 +185,8 @@ def read_usage(value: Any) -> Usage | None:
         if type(number) is not int or not 0 <= number <= MAX_TOKENS_REPORTED:
             return None
     read, spoken, cached, stored, thought = counts
-    cached, stored, thought = min(cached, read), min(stored, read - min(cached, read)), min(thought, spoken)
+    if cached or stored or thought:
+        cached, stored, thought = min(cached, read), min(stored, read - min(cached, read)), min(thought, spoken)
     prompt = None if "prompt" not in value else _read_prompt(value["prompt"])
     return Usage(read, spoken, cached, _seconds(value.get("seconds")), stored, thought, prompt)
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from costgym.simulators.calls import Candidate
 from costgym.simulators.draws import Draws, DrawSource, stable_integer
-from costgym.simulators.episode import Episode
+from costgym.simulators.world.episode import Episode
 
 
 class OwnDraws(Draws):

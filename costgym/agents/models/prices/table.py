@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from costgym.simulators.errors import ConfigError, DataError, check_known
 from costgym.simulators.files import read_yaml, yaml_text
-from costgym.simulators.prompt_cache import PER_DOLLAR, ModelPrices, in_currency
+from costgym.simulators.pricing.prompt_cache import PER_DOLLAR, ModelPrices, in_currency
 from costgym.simulators.scenario import Scenario, TokenPrices
 
 DEFAULT_TABLE = Path(__file__).parent / "prices.yaml"

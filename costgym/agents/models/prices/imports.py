@@ -15,7 +15,7 @@ from typing import Any
 from costgym.agents.models.prices import PriceTable
 from costgym.simulators.errors import ConfigError, DataError, check_known, require
 from costgym.simulators.files import read_json
-from costgym.simulators.prompt_cache import MILLION, ModelPrices
+from costgym.simulators.pricing.prompt_cache import MILLION, ModelPrices
 
 GENAI_PRICES = "genai-prices"
 """The name of the source that is not a file but an installed package."""

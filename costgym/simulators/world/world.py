@@ -49,14 +49,11 @@ These rules hold. `rules` states each of them once, as a function that plays one
 from dataclasses import dataclass, replace
 from typing import Any
 
-from costgym.simulators.calls import Call, Candidate, Usage, WorldEvent
 from costgym.simulators.draws import DrawSource
-from costgym.simulators.episode import Episode
 from costgym.simulators.ledger import Budget, Enforcement
-from costgym.simulators.open_episode import OpenEpisode
-from costgym.simulators.world_data import WorldData
-
-__all__ = ["Call", "Candidate", "Enforcement", "Episode", "Usage", "World", "WorldEvent"]
+from costgym.simulators.world.data import WorldData
+from costgym.simulators.world.episode import Episode
+from costgym.simulators.world.open_episode import OpenEpisode
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from costgym.simulators.errors import ConfigError, InvalidProfile
-from costgym.simulators.prompt_cache import PrefixCache as PrefixCache
+from costgym.simulators.pricing.prompt_cache import PrefixCache as PrefixCache
 
 FloatArray = npt.NDArray[np.float64]
 ArrayLike = FloatArray | npt.NDArray[np.int64] | list[float] | list[int]

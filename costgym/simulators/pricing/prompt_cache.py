@@ -13,7 +13,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from costgym.simulators.bounds import Amount, Count, StrictModel, is_none
-from costgym.simulators.usage import Segment, Usage
+from costgym.simulators.pricing.usage import Segment, Usage
 
 MILLION = 1e6
 STANDARD = "standard"

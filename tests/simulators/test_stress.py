@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from costgym.simulators.errors import CostGymError
-from costgym.simulators.marketplace.stress import Stress
 from costgym.simulators.scenario import Scenario, parse_scenario
 from costgym.simulators.status import Status
+from costgym.simulators.stress import Stress
 from costgym.simulators.tools import Catalog
 
 SMALL = Scenario.model_validate(

@@ -10,22 +10,22 @@ import numpy as np
 
 from costgym.simulators.calls import Call, Candidate, Prompt, Usage, WorldEvent
 from costgym.simulators.clock import Clock, now_of
-from costgym.simulators.contents import content
 from costgym.simulators.draws import CONTENT, Draws, stable_generator, stable_integer
 from costgym.simulators.errors import ConfigError, EpisodeOver
 from costgym.simulators.failures import BurstTimes
 from costgym.simulators.grading import read_facts
 from costgym.simulators.ledger import RESOURCES, Budget, Enforcement, Ledger
-from costgym.simulators.prompt_cache import PrefixCache
-from costgym.simulators.redraw import redraw_outages, redraw_tool
+from costgym.simulators.pricing.prompt_cache import PrefixCache
 from costgym.simulators.rules import actions, calls, events, layout, writes
 from costgym.simulators.rules.failures import UNSEEN, wake
 from costgym.simulators.rules.gateway import RATE_LIMITED, spent_and_limit
 from costgym.simulators.rules.records import ToolState
 from costgym.simulators.status import Status
 from costgym.simulators.tasks import Grade, Task, arguments_match
-from costgym.simulators.world_data import WorldData
-from costgym.simulators.writes import Store, WriteFigures
+from costgym.simulators.world.contents import content
+from costgym.simulators.world.data import WorldData
+from costgym.simulators.world.redraw import redraw_outages, redraw_tool
+from costgym.simulators.world.writes import Store, WriteFigures
 
 
 class Episode:

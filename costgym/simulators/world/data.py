@@ -11,7 +11,7 @@ from costgym.simulators.draws import DrawSource
 from costgym.simulators.failures import FailureModel, cumulative_kinds
 from costgym.simulators.ledger import Budget, Enforcement
 from costgym.simulators.pricing import Pricing
-from costgym.simulators.prompt_cache import ModelPrices
+from costgym.simulators.pricing.prompt_cache import ModelPrices
 from costgym.simulators.retrieval import Retriever
 from costgym.simulators.rules.limits import Rules, make_rules
 from costgym.simulators.status import Status
