@@ -31,9 +31,8 @@ OPTIONAL = ("torchrl",)
 COMMANDS = ("mcp-server-time",)
 """Programs of others; a page with one that is not installed is left out."""
 LONG = {
-    "analyse", "baselines", "batches", "calibrate", "costs", "datasets", "faults", "forge", "learners", "loop",
-    "models", "offline", "ownloop", "proxy", "rank", "reliability", "retrieval", "scale", "serve", "share", "splits", "tools",
-    "train", "vision", "worlds", "writes", "zoo",
+    "analyse", "baselines", "calibrate", "faults", "forge", "learners", "loop", "models", "offline", "proxy", "rank",
+    "reliability", "retrieval", "scale", "serve", "share", "splits", "tools", "train", "vision", "worlds", "writes",
 }  # fmt: skip
 """Pages of docs/ that train policies or play whole leaderboards; only under `make test-all`."""
 
