@@ -23,7 +23,7 @@ _SETTING_LABELS = {
     "latency": "latency × {:g}",
 }
 CALM = {"failures": 0.0, "rate_limits": 0.0, "latency": 1.0}
-"""The stress of a world without faults, where it varies; see `simulators.marketplace.stress`."""
+"""The stress of a world without faults, where it varies; see `simulators.stress`."""
 OWN_LIMITS = "a budget of its own for each episode"
 Item = TypeVar("Item")
 Group = TypeVar("Group", bound=Hashable)

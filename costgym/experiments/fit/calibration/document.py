@@ -14,7 +14,7 @@ from costgym.experiments.play.call_logs.log import LoggedCall, callable_names
 from costgym.simulators.draws import stable_integer
 from costgym.simulators.errors import DataError
 from costgym.simulators.files import read_yaml
-from costgym.simulators.pricing import CPU_RATE, TIER_MB
+from costgym.simulators.pricing.calls import CPU_RATE, TIER_MB
 from costgym.simulators.status import Status
 
 OFFERED = 16

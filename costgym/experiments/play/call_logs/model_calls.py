@@ -15,7 +15,7 @@ from costgym.experiments.play.call_logs.records import Record, at, first
 from costgym.experiments.play.call_logs.selection import Selection, records_of
 from costgym.simulators.calls import Usage
 from costgym.simulators.errors import DataError
-from costgym.simulators.prompt_cache import STANDARD
+from costgym.simulators.pricing.prompt_cache import STANDARD
 
 _MODEL = (
     "attributes.gen_ai.response.model", "attributes.gen_ai.request.model", "attributes.llm.model_name",
