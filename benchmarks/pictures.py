@@ -1,7 +1,7 @@
 """Draw the pictures of the documentation again (`make pictures`): the board's page, the frontier, two agents, curves.
 
 Plays the default leaderboard, or takes the folder of one with ``--board``, and needs chromium. `docs/sessions.svg`
-and `docs/smallmodel.svg` come from trainings: `benchmarks/sessions.py` and `benchmarks/learning/smallmodel.py` draw them.
+comes from trainings (`benchmarks/sessions.py`), `docs/realmodels.svg` from recorded episodes (`benchmarks/real_models.py`).
 """
 
 import argparse

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from docs.extensions import measured
+
 ROOT = Path(__file__).parent.parent
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 SHORTER = (
@@ -29,9 +31,8 @@ OPTIONAL = ("torchrl",)
 COMMANDS = ("mcp-server-time",)
 """Programs of others; a page with one that is not installed is left out."""
 LONG = {
-    "analyse", "baselines", "batches", "calibrate", "costs", "datasets", "faults", "forge", "learners", "loop",
-    "models", "offline", "ownloop", "proxy", "rank", "reliability", "retrieval", "scale", "serve", "share", "splits", "tools",
-    "train", "vision", "worlds", "writes", "zoo",
+    "baselines", "calibrate", "faults", "forge", "learners", "loop", "models", "offline", "proxy", "rank",
+    "reliability", "retrieval", "scale", "serve", "share", "splits", "tools", "train", "vision", "worlds", "writes",
 }  # fmt: skip
 """Pages of docs/ that train policies or play whole leaderboards; only under `make test-all`."""
 
@@ -78,6 +79,28 @@ def test_every_picture_and_page_that_is_linked_is_there(page: Path) -> None:
         assert (page.parent / target).exists(), (page.name, target)
 
 
+@pytest.mark.parametrize("page", measured.PAGES, ids=lambda page: page.stem)
+def test_a_measurement_names_command_machine_date_and_file(page: Path) -> None:
+    assert measured.problems(page) == []
+
+
+def test_a_measurement_that_lacks_something_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "Twelve.[^good] Six.[^bad]\n\n"
+        "[^good]: Measured: `costgym run`, twice; one core;\n    2026-11-28; [figures](page.md).\n\n"
+        "[^bad]: Measured: `python benchmarks/nothing.py`; 2026-11-31; [figures](nothing.json).\n\n"
+        "[^unread]: Measured: `costgym run`; one core; 2026-11-28; printed, not stored.\n"
+    )
+    assert measured.problems(page) == [
+        "unread: nothing refers to it",
+        "bad: expected command; machine; date; file",
+        "bad: expected a date, got ['2026-11-31']",
+        "bad: no script benchmarks/nothing.py",
+        "bad: expected a file with the figures, or 'printed, not stored'",
+    ]
+
+
 def test_no_two_pages_write_to_the_same_folder() -> None:
     """A reader who follows two pages in one folder meets no run of the other page."""
     written: dict[str, set[str]] = {}
@@ -101,7 +124,7 @@ def test_every_page_of_the_guide_is_of_one_kind() -> None:
     found = {path.relative_to(ROOT / "docs").with_suffix("").as_posix() for path in (ROOT / "docs").rglob("*.md")}
     papers = {f"results/{path.stem}" for path in (ROOT / "benchmarks" / "results" / "reproduce").glob("*.md")}
     parts = {page for page in found if page.startswith(("environments/", "api/"))} - set(sorted_)
-    assert list(kinds) == [*GUIDES, "Concepts", "Reference", "Results", "Project"]
+    assert list(kinds) == [*GUIDES, "Concepts", "Reference", "Results", "Measurements", "Project"]
     assert len(sorted_) == len(set(sorted_))
     assert {page for page in sorted_ if not page.startswith("tutorials/")} == found - papers - parts - {"index"}
 

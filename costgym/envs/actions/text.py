@@ -185,7 +185,8 @@ def read_usage(value: Any) -> Usage | None:
         if type(number) is not int or not 0 <= number <= MAX_TOKENS_REPORTED:
             return None
     read, spoken, cached, stored, thought = counts
-    cached, stored, thought = min(cached, read), min(stored, read - min(cached, read)), min(thought, spoken)
+    if cached or stored or thought:
+        cached, stored, thought = min(cached, read), min(stored, read - min(cached, read)), min(thought, spoken)
     prompt = None if "prompt" not in value else _read_prompt(value["prompt"])
     return Usage(read, spoken, cached, _seconds(value.get("seconds")), stored, thought, prompt)
 

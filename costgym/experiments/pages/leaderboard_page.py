@@ -5,8 +5,6 @@ without a script, which follows the reader's choices in the address. Every name 
 same bytes.
 """
 
-import csv
-import io
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,7 +18,6 @@ from costgym.experiments.board.conditions import (
     condition_ranks,
     currency_of,
     grading_of,
-    rank_rows,
     ranking_metric,
     row_key,
     seeds_of,
@@ -56,10 +53,9 @@ from costgym.experiments.pages.first_screen import first_screen
 from costgym.experiments.pages.html import asset, embedded, render
 from costgym.experiments.pages.learning_curves import curves_section
 from costgym.experiments.pages.sections import sections_of
-from costgym.experiments.pages.table import ALWAYS_SHOWN, markdown_of
-from costgym.experiments.play.metric_registry import REGISTRY, Metric, Row, brief, cell, figure, interval, plain
+from costgym.experiments.pages.table import ALWAYS_SHOWN, csv_of
+from costgym.experiments.play.metric_registry import Metric, Row, brief, cell, figure, interval, plain
 from costgym.experiments.play.metrics import GRADINGS
-from costgym.simulators.files import json_text
 
 COLUMNS = 4  # figures that the table shows at first; a button shows all
 CSV = "leaderboard.csv"
@@ -89,40 +85,6 @@ def pages_of(leaderboard: Mapping[str, Any], episodes: bool = False) -> dict[str
     `episodes` the agents' names open the pages of their episodes (`pages.episodes`)."""
     files = track_files(leaderboard)
     return {**{file: page_of(leaderboard, track, episodes) for track, file in files.items()}, CSV: csv_of(leaderboard)}
-
-
-def text_of(leaderboard: Mapping[str, Any], format: str, wide: bool = False) -> str:
-    """Write a leaderboard for a pipe: as `tsv`, `markdown` or `json`."""
-    if format == "markdown":
-        return markdown_of(leaderboard, wide)
-    return csv_of(leaderboard, "\t") if format == "tsv" else json_text(leaderboard)
-
-
-def csv_of(leaderboard: Mapping[str, Any], delimiter: str = ",") -> str:
-    """Write the rows of all tracks for spreadsheets: a column for each limit, setting, figure, and end of an interval."""
-    rows = rank_rows(leaderboard.get("rows") or [], leaderboard)
-    limits = sorted({name for row in rows for name in row.get("budget") or {}})
-    varied = [settings_of(row, leaderboard) for row in rows]
-    settings = sorted({name for row_settings in varied for name in row_settings})
-    figures = [key for key in REGISTRY if any(figure(row, key) is not None for row in rows)]
-    ends = [key for key in figures if any(interval(row, key) for row in rows)]
-    about = ("track", "agent", "model", "env", "grading", "verified")
-    text = io.StringIO()
-    lines = csv.writer(text, delimiter=delimiter, lineterminator="\n")
-    spans = [f"{key}_{end}" for key in ends for end in ("low", "high")]
-    lines.writerow([*about, *(f"budget_{name}" for name in limits), *settings, "episodes", *figures, *spans])
-    for row, row_settings in zip(rows, varied, strict=True):
-        cells = [row.get(name) for name in about] + [(row.get("budget") or {}).get(name) for name in limits]
-        cells += [row_settings.get(name) for name in settings] + [row.get("episodes")]
-        cells += [figure(row, key) for key in figures]
-        cells += [end for key in ends for end in interval(row, key) or ("", "")]
-        lines.writerow([_harmless(value) if isinstance(value, str) else value for value in cells])
-    return text.getvalue()
-
-
-def _harmless(text: str) -> str:
-    """Keep a spreadsheet from taking a name for a formula."""
-    return f"'{plain(text)}" if text[:1] in ("=", "+", "-", "@") else plain(text)
 
 
 def page_of(leaderboard: Mapping[str, Any], track: str | None = None, episodes: bool = False) -> str:

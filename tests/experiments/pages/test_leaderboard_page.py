@@ -20,8 +20,8 @@ from costgym.experiments.board.rows import BY_EPISODE, columns_of
 from costgym.experiments.pages.answers import answer_first
 from costgym.experiments.pages.first_screen import axis_of, frontier
 from costgym.experiments.pages.html import unbroken
-from costgym.experiments.pages.leaderboard_page import COLUMNS, csv_of, page_of
-from costgym.experiments.pages.table import print_table
+from costgym.experiments.pages.leaderboard_page import COLUMNS, page_of
+from costgym.experiments.pages.table import csv_of, print_table
 from costgym.experiments.play.metric_registry import REGISTRY, brief, written
 from costgym.experiments.play.metrics import episode_figures, summarise
 from costgym.experiments.play.results import EpisodeResult
