@@ -22,7 +22,6 @@ from costgym.experiments.board.conditions import (
     row_key,
     seeds_of,
     settings_label,
-    settings_of,
     shown_first,
 )
 from costgym.experiments.board.rows import (
