@@ -31,7 +31,7 @@ OPTIONAL = ("torchrl",)
 COMMANDS = ("mcp-server-time",)
 """Programs of others; a page with one that is not installed is left out."""
 LONG = {
-    "analyse", "baselines", "calibrate", "faults", "forge", "learners", "loop", "models", "offline", "proxy", "rank",
+    "baselines", "calibrate", "faults", "forge", "learners", "loop", "models", "offline", "proxy", "rank",
     "reliability", "retrieval", "scale", "serve", "share", "splits", "tools", "train", "vision", "worlds", "writes",
 }  # fmt: skip
 """Pages of docs/ that train policies or play whole leaderboards; only under `make test-all`."""
