@@ -1,7 +1,7 @@
 """What the README and the guide say runs: every block of Python or shell, in the order of its page.
 
-Blocks fenced as ``python`` or ``sh`` are executed, each page in a folder of its own with `examples`; what is meant to be read, needs
-another machine or runs for hours is fenced without a language. Only lengths are cut: see `SHORTER`.
+Blocks fenced as ``python`` or ``sh`` are executed, each page in a folder of its own with `examples`; what is meant to be
+read, needs another machine or runs for hours is fenced without a language. Only lengths are cut: see `SHORTER`.
 """
 
 import importlib.util
