@@ -71,7 +71,7 @@ def included(match: re.Match[str]) -> str:
 
 
 def expand(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Put a table where a page has ``<!-- table: NAME -->``, and a file for ``<!-- include: FILE -->``: a checkout shows neither."""
+    """Put a table where a page has ``<!-- table: NAME -->``, and a file for ``<!-- include: FILE -->``."""
     text = re.sub(r"^<!-- table: (\w+) -->$", lambda match: TABLES[match[1]](), source[0], flags=re.MULTILINE)
     if docname in ("project/changelog", "project/contributing"):
         text = text[text.index("<!--") :]  # the file has a title of its own
