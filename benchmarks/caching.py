@@ -21,7 +21,7 @@ import matplotlib.pyplot as plt
 from costgym.agents.models.prices import PriceTable, load_prices, write_prices
 from costgym.experiments.play.costs.forecast import forecast
 from costgym.experiments.play.costs.price_list import PriceList
-from costgym.simulators.prompt_cache import CacheRules
+from costgym.simulators.pricing.prompt_cache import CacheRules
 from costgym.simulators.scenario import load_scenario
 
 STRATEGIES, FORMS = ("react", "dfsdt", "plan-act"), ("", "+ecoact", "+ecoact-append", "+btp", "+btp-stable")
@@ -45,7 +45,7 @@ def bills(agents: list[str], models: list[str], episodes: int, candidates: Any =
 def run(episodes: int, out: Path) -> None:
     """Bill all agents; those of `react` also where prefixes of any length are cached, and with 21 to 64 tools on offer."""
     react = [agent for agent in AGENTS if agent.startswith("react")]
-    table = load_prices("costgym/agents/models/prices_2026_11.yaml")
+    table = load_prices("costgym/agents/models/prices/prices_2026_11.yaml")
     prices = table.models[AUTOMATIC].model_copy(update={"cache": CacheRules(minimum_tokens=1)})
     with NamedTemporaryFile("w", suffix=".yaml") as file:
         file.write(write_prices(PriceTable(date=table.date, models={AUTOMATIC: prices}), "benchmarks/caching.py"))

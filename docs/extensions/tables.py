@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -65,11 +66,8 @@ TABLES: dict[str, Callable[[], str]] = {
 
 
 def expand(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Put each table where a page asks for it, as ``{ranges}`` does in a fence."""
-    for name, table in TABLES.items():
-        fence = f"```{{{name}}}\n```"
-        if fence in source[0]:
-            source[0] = source[0].replace(fence, table())
+    """Put each table where a page asks for it with ``<!-- table: NAME -->``, a comment that a checkout does not show."""
+    source[0] = re.sub(r"^<!-- table: (\w+) -->$", lambda match: TABLES[match[1]](), source[0], flags=re.MULTILINE)
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

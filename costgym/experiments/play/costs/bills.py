@@ -18,7 +18,7 @@ from costgym.experiments.play.results import TOKEN_COST, EpisodeResult, outcome
 from costgym.experiments.play.statistics import intervals
 from costgym.simulators.calls import Usage
 from costgym.simulators.errors import ConfigError
-from costgym.simulators.prompt_cache import ModelPrices
+from costgym.simulators.pricing.prompt_cache import ModelPrices
 
 RESAMPLES = 1000
 CLASSES = ("input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens")
