@@ -37,7 +37,7 @@ EPISODES = {
     "costgym/MarketplaceChat-v0": ["--agent", "react", "--scenario", "storm", "--task", "7"],
     "costgym/MarketplaceChat-v1": ["--agent", "react", "--scenario", "storm", "--task", "7"],
     "costgym/OpenCATP-v0": ["--agent", "oracle", "--task", "20"],
-    "costgym/OpenCATP-v1": ["--agent", "oracle", "--task", "20"],
+    "costgym/OpenCATP-v1": ["--agent", "oracle", "--task", "28"],
     "costgym/OpenCATPChat-v0": ["--agent", "hydra", "--task", "22"],
     "costgym/OpenCATPChat-v1": ["--agent", "hydra", "--task", "22"],
     "costgym/OpenCATPCalls-v0": ["--agent", "fixed-all", "--task", "25"],
