@@ -1,7 +1,7 @@
 """Draw the pictures of the documentation again (`make pictures`): the board's page, two agents, curves.
 
 Plays the default leaderboard, or takes the folder of one with ``--board``, and needs chromium. `docs/sessions.svg`
-comes from trainings (`benchmarks/sessions.py`), `docs/realmodels.svg` from recorded episodes (`benchmarks/real_models.py`).
+and `docs/realmodels.svg` are drawn by `benchmarks/result_pictures.py`.
 """
 
 import argparse
