@@ -2,7 +2,7 @@
 
     python benchmarks/one_world.py --episodes 300 --uses 40 --json benchmarks/results/one_world.json
     python benchmarks/one_world.py --draw benchmarks/results/one_world.json docs/oneworld.svg
-    python benchmarks/one_world.py --write benchmarks/results/one_world.json docs/results/one-world.md
+    python docs/extensions/appendix.py                              # its tables into docs/results/one-world.md
     python benchmarks/one_world.py --show 2
     python benchmarks/one_world.py --tiny 20
 
@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import costgym
+from benchmarks.picture import INK, STYLE, save
 from benchmarks.report import write_report
 from costgym.agents.btp.experience import Experience
 from costgym.agents.registry import find_agent, make_agent
@@ -41,8 +42,6 @@ BUDGETS = (15.0, 30.0, 60.0)
 PARTS = ("deer", "ecoact", "btp", "toolplanner", "catp-plan")
 FIGURES = ("success", "quality", "cost", "tool_cost", "token_cost", "seconds", "calls", "input", "cached", "output", "score")
 DRAWS = 2_000
-BEGIN, END = "<!-- tables -->", "<!-- end of the tables -->"
-INK, INK_DARK = "#333333", "#dddddd"  # of texts and axes, on a light page and on a dark one
 CLAIMS = {
     "deer": ("fewer calls where none is needed", "calls", "none", -1),
     "ecoact": ("fewer input tokens", "input", "", -1),
@@ -305,8 +304,7 @@ def draw(source: Path, target: Path) -> None:
     effects = {row["part"]: row for row in whole["effects"] if row["figure"] == "quality"}
     together = [row for row in whole["interactions"] if row["figure"] == "quality"]
     together.sort(key=lambda row: abs(row["change"][0]))  # the largest on top
-    plt.rcParams.update({"svg.hashsalt": "costgym", "svg.fonttype": "none", "font.size": 10, "text.color": INK})
-    plt.rcParams.update(dict.fromkeys(("axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK))
+    plt.rcParams.update(STYLE)
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained", width_ratios=(3, 2))
     colours = {
         "all": INK,
@@ -347,58 +345,47 @@ def draw(source: Path, target: Path) -> None:
     right.set_yticks(list(places), [" × ".join(row["parts"]) for row in together], fontsize=8)
     right.set_xlabel("change of Quality of Plan")
     right.set_title("What two of them do beyond their sum", fontsize=10, loc="left")
-    for axes in (left, right):
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.patch.set_alpha(0.0)
-    figure.patch.set_alpha(0.0)
-    figure.savefig(target, metadata={"Date": None})
-    dark = f'@media (prefers-color-scheme: dark) {{ [style*="fill: {INK}"] {{ fill: {INK_DARK} !important }} '
-    dark += f'[style*="stroke: {INK}"] {{ stroke: {INK_DARK} !important }} }}'
-    text = target.read_text(encoding="utf-8")
-    target.write_text(text.replace("</style>", f"{dark}</style>", 1), encoding="utf-8")
+    save(figure, target)
 
 
-def tables(source: Path, page: Path) -> None:
-    """Write the tables of a report into a page, between the marks that are there for them."""
+def tables(whole: dict[str, Any]) -> str:
+    """The tables of a report in Markdown."""
     lines: list[str] = []
     say = lines.append
-    whole = json.loads(source.read_text(encoding="utf-8"))
-    places = {"quality": 3, "success": 3, "cost": 2, "tool_cost": 2, "token_cost": 2, "seconds": 1, "calls": 2}
+    digits_of = {"quality": 3, "success": 3, "cost": 2, "tool_cost": 2, "token_cost": 2, "seconds": 1, "calls": 2}
 
-    def told(values: list[float], digits: int) -> str:
-        return f"{values[0]:+.{digits}f} ({values[1]:+.{digits}f} to {values[2]:+.{digits}f})"
+    def interval(values: list[float], digits: int) -> str:
+        value, low, high = (f"{end:+.{digits}f}".replace("-", "−") for end in values)
+        return f"{value} ({low} to {high})"
 
     effects = {(row["part"], row["figure"]): row for row in whole["effects"]}
-    shown = ("quality", "success", "tool_cost", "token_cost", "seconds", "calls")
+    shown = ("quality", "success", "tool_cost", "token_cost", "calls")
     say("| part | " + " | ".join(shown) + " |\n| --- |" + " --- |" * len(shown))
     for part in PARTS:
-        say(f"| `{part}` | " + " | ".join(told(effects[part, figure]["all"], places[figure]) for figure in shown) + " |")
-    columns = [f"kind {kind}" for kind in KINDS] + [f"budget {budget:g}" for budget in BUDGETS] + ["cache on", "cache off"]
-    say("\n| Quality of Plan | " + " | ".join(columns) + " |\n| --- |" + " --- |" * len(columns))
-    for part in PARTS:
-        say(f"| `{part}` | " + " | ".join(told(effects[part, "quality"][column], 3) for column in columns) + " |")
-    say("\n| together | quality | success | cost | token_cost |\n| --- | --- | --- | --- | --- |")
+        say(f"| `{part}` | " + " | ".join(interval(effects[part, figure]["all"], digits_of[figure]) for figure in shown) + " |")
+    figures = ("quality", "success", "cost")
+    say("\n| together | " + " | ".join(figures) + " |\n| --- |" + " --- |" * len(figures))
     changes = {(tuple(row["parts"]), row["figure"]): row["change"] for row in whole["interactions"]}
     for pair in dict.fromkeys(pair for pair, _ in changes):
-        figures = ("quality", "success", "cost", "token_cost")
-        say(f"| {' × '.join(pair)} | " + " | ".join(told(changes[pair, figure], places[figure]) for figure in figures) + " |")
+        say(
+            f"| {' × '.join(pair)} | "
+            + " | ".join(interval(changes[pair, figure], digits_of[figure]) for figure in figures)
+            + " |"
+        )
     say("\n| part | claim | kind | alone | beside others | holds |\n| --- | --- | --- | --- | --- | --- |")
     for row in whole["claims"]:
         holds = ", ".join(name for name, yes in row["holds"].items() if yes) or "no"
-        digits = places.get(row["figure"], 0)
-        say(f"| `{row['part']}` | {row['claim']} ({row['figure']}) | {row['kind']} | {told(row['alone'], digits)} "
-              f"| {told(row['beside'], digits)} | {holds} |")  # fmt: skip
-    say("\n| agent | success | cost | of that tokens | cost per success | quality | seconds |\n" + "| --- " * 7 + "|")
+        digits = digits_of.get(row["figure"], 0)
+        say(f"| `{row['part']}` | {row['claim']} ({row['figure']}) | {row['kind']} | {interval(row['alone'], digits)} "
+              f"| {interval(row['beside'], digits)} | {holds} |")  # fmt: skip
+    say("\n| agent | success | cost | cost per success | quality |\n" + "| --- " * 5 + "|")
     rows = [row for row in whole["rows"] if row["budget"] == 30.0 and row["cache"]]
     for row in sorted(rows, key=lambda row: -row["quality"][0]):
         per = "–" if row["cost_per_success"] is None else f"{row['cost_per_success']:.1f}"
         low, high = row["success"][1:]
         passes = f"{row['success'][0]:.2f} ({low:.2f}–{high:.2f})"
-        rest = f"{row['cost'][0]:.1f} | {row['token_cost'][0]:.1f} | {per} | {row['quality'][0]:.3f} | {row['seconds'][0]:.1f}"
-        say(f"| `{row['agent']}` | {passes} | {rest} |")
-    before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
-    _, _, after = rest.partition(END)
-    page.write_text(f"{before}{BEGIN}\n\n{chr(10).join(lines)}\n\n{END}{after}", encoding="utf-8")
+        say(f"| `{row['agent']}` | {passes} | {row['cost'][0]:.1f} | {per} | {row['quality'][0]:.3f} |")
+    return "\n".join(lines)
 
 
 def main() -> None:
@@ -411,14 +398,11 @@ def main() -> None:
     parser.add_argument("--show", type=int, help="print an episode of each kind under this seed")
     parser.add_argument("--tiny", type=int, help="try out all short plays of so many queries of each kind beside the optimum")
     parser.add_argument("--draw", type=Path, nargs=2, help="the report, and the picture to be drawn of it")
-    parser.add_argument("--write", type=Path, nargs=2, help="the report, and the page that its tables are written into")
     options = parser.parse_args()
     if options.show is not None:
         show(options.show)
     elif options.tiny:
         try_out(options.tiny)
-    elif options.write:
-        tables(*options.write)
     elif options.draw:
         draw(*options.draw)
     else:

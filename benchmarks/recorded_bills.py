@@ -28,14 +28,14 @@ from costgym.experiments.play.execution.engine import Local
 from costgym.experiments.play.experience import ExperienceSettings, past_uses
 from costgym.experiments.play.statistics import intervals
 from costgym.simulators.calls import Segment, Usage
-from costgym.simulators.prompt_cache import CacheRules, ModelPrices, PrefixCache
+from costgym.simulators.pricing.prompt_cache import CacheRules, ModelPrices, PrefixCache
 from costgym.simulators.scenario import parse_scenario
 
 RECORDED = Path("costgym/experiments/board/submissions/recorded")
 ROWS = ("Qwen2.5-Coder-0.5B strategies", "Qwen2.5-Coder-1.5B strategies")
 AGENTS = ("react", "react+ecoact", "react+btp")
 AUTOMATIC, EXPLICIT = (
-    load_prices("costgym/agents/models/prices_2026_11.yaml").models[name] for name in ("gpt-5.1", "claude-sonnet-5")
+    load_prices("costgym/agents/models/prices/prices_2026_11.yaml").models[name] for name in ("gpt-5.1", "claude-sonnet-5")
 )
 RULES: dict[str, ModelPrices] = {
     "none": AUTOMATIC.model_copy(update={"cached": None, "cache": None}),

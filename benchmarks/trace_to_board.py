@@ -9,16 +9,19 @@ ask for orders, refunds and changes. Then it is known which details are personal
 import argparse
 import json
 import re
+import resource
 import shutil
 import subprocess
 import sys
 import time
+from itertools import product
 from pathlib import Path
 from random import Random
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.report import write_report
+from tests.helpers.browser import chromium, visit, window
 
 FIRST, LAST = ("Anna", "Jonas", "Priya", "Mateo", "Ngozi", "Wei"), ("Schmidt", "Okafor", "Patel", "Rossi", "Zhang", "Novak")
 STREETS, CITIES = ("Maple Grove Street", "Hauptstraße", "King's Road", "Rua das Flores"), ("Porto", "Leeds", "Bergen", "Turin")
@@ -58,6 +61,17 @@ def session(number: int, random: Random) -> tuple[dict[str, Any], list[str]]:
     return {"session_id": f"s{number}", "messages": listed}, [d for d in (name, mail, phone, home) if d in text]
 
 
+def pictures(out: Path, pages: dict[str, Path]) -> None:
+    """Take pictures of whole pages as wide and narrow windows show them, in light and in dark mode."""
+    with chromium(out / "profile") as driver:
+        for name, page in pages.items():
+            for width, dark in product((1400, 390), (False, True)):
+                window(driver, width, 900, dark)
+                visit(driver, page.resolve())
+                window(driver, width, driver.execute_script("return document.documentElement.scrollHeight"), dark)
+                driver.save_screenshot(str(out / f"{name}-{width}-{'dark' if dark else 'light'}.png"))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--traces", type=Path)
@@ -82,10 +96,15 @@ def main() -> None:
     )
     steps = []
     for words in commands:
-        begin = time.monotonic()
+        begin, before = time.monotonic(), sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
         done = subprocess.run([sys.executable, "-m", "costgym", *words], capture_output=True, text=True)
         steps.append(
-            {"command": f"costgym {' '.join(words)}", "seconds": round(time.monotonic() - begin, 1), "status": done.returncode}
+            {
+                "command": f"costgym {' '.join(words)}",
+                "seconds": round(time.monotonic() - begin, 1),
+                "processor_seconds": round(sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2]) - before, 1),
+                "status": done.returncode,
+            }
         )
         print(
             f"$ {steps[-1]['command']}   # {steps[-1]['seconds']} s, status {done.returncode}\n{done.stdout}{done.stderr}",
@@ -100,11 +119,8 @@ def main() -> None:
         "queries": re.findall(r"^\s*- query: (.*)$", written, re.MULTILINE)[:5],
         "rows": [{key: row[key] for key in ("agent", "track", "pass_rate_under_budget", "average_cost")} for row in rows],
     }  # fmt: skip
-    if chromium := shutil.which("chromium"):
-        for name, file in (("world", page), ("board", f"{board}/index.html")):
-            picture = f"--screenshot={(options.out / name).resolve()}.png"
-            options_of_it = ("--headless", "--no-sandbox", "--window-size=1400,1600", picture)
-            subprocess.run([chromium, *options_of_it, Path(file).resolve().as_uri()], capture_output=True)
+    if shutil.which("chromium") and shutil.which("chromedriver"):
+        pictures(options.out, {"world": Path(page), "board": Path(board) / "index.html"})
     write_report(report, options.json)
 
 

@@ -4,8 +4,8 @@
 
 Needs the extra `train`. Prints microseconds of processor time with and without each: arguments that are unpacked once
 (`simulators/batch/arguments.py`), figures that are read in one piece (`envs/vector/single.py`), observation arrays that are
-handed out again (`envs/vector/checks.py`), time that passes without an event of SimPy (`simulators/episode.py`), and seeds of
-episodes that are read off the generator (`envs/base.py`).
+handed out again (`envs/vector/checks.py`), time that passes without an event of SimPy (`simulators/world/episode.py`), and
+seeds of episodes that are read off the generator (`envs/base.py`).
 """
 
 import sys

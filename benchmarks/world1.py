@@ -9,6 +9,7 @@ The first two write `benchmarks/results/world1_board.json` and `world1_papers.js
 
 import argparse
 import json
+import re
 import sys
 import tempfile
 import time
@@ -26,6 +27,7 @@ from benchmarks.report import write_report
 RESULTS = Path(__file__).parent / "results"
 BOARD, PAPERS = RESULTS / "world1_board.json", RESULTS / "world1_papers.json"
 PAGE = Path(__file__).parents[1] / "docs/results/world1.md"
+SHOWN = 30.0  # the budget of the page's table, credits; all others stand in the report
 ALIKE = ("numbers", "writes", "decisions", "sessions")  # tracks that are equal in both versions
 FIGURES = ("pass_rate_under_budget", "average_cost", "cost_per_success", "average_tokens", "token_cost", "quality_of_plan")
 MINUS = "\N{MINUS SIGN}"
@@ -116,19 +118,18 @@ def board_part(report: Mapping[str, Any]) -> str:
     equal = report["episodes_equal"]
     alike = ", ".join(f"{name.removeprefix('costgym/')} {same:,} of {count:,}" for name, (same, count) in equal.items())
     old_s, new_s = report["processor_seconds"]
-    took = "" if None in (old_s, new_s) else f"It took {old_s:.0f} and {new_s:.0f} s of processor time."
+    took = "" if None in (old_s, new_s) else f"It took {old_s:.0f} and {new_s:.0f} s of processor time. "
     figures = (
         ("pass_rate_under_budget", 100.0, 1),
-        ("average_cost", 1.0, 3),
-        ("token_cost", 1.0, 3),
+        ("average_cost", 1.0, 1),
+        ("token_cost", 1.0, 1),
         ("average_tokens", 1.0, 0),
     )
     lines = []
     for row in report["moved"]:
-        budget, settings = json.loads(row["condition"])
-        condition = ", ".join(f"{name} {value}" for name, value in (budget | settings).items())
-        texts = [" → ".join(number(value, factor, digits) for value in row[figure]) for figure, factor, digits in figures]
-        lines.append(f"| {row['track']} | `{row['agent']}` | {condition} | {' | '.join(texts)} |")
+        if row["track"] == "text" and json.loads(row["condition"])[0] == {"price": SHOWN}:
+            texts = [" → ".join(number(value, factor, digits) for value in row[figure]) for figure, factor, digits in figures]
+            lines.append(f"| `{row['agent']}` | {' | '.join(texts)} |")
     return BOARD_TEXT.format(alike=alike, took=took, rows="\n".join(lines))
 
 
@@ -141,10 +142,11 @@ def paper_part(report: Mapping[str, Any]) -> str:
         size = f"{played['episodes']} episodes" if played["episodes"] else "the usual number"
         size += f", {played['steps']} steps of training" if played["steps"] else ""
         counts.append(f"| {paper} | {size} | {claims} | {claims - len(moved)} | {follow[0]} → {follow[1]} |")
-        for row in moved:
+        for row in (row for row in moved if row["protocol"] == "published"):
             follows = " → ".join("yes" if value else "no" for value in row["follows"])
             measured = " → ".join(str(value).replace("|", "\\|") for value in row["measured"])
-            lines.append(f"| {paper} | {row['protocol']} | {row['claim']} | {row['grading']} | {follows} | {measured} |")
+            measured = re.sub(r"\[([^],]+), ([^]]+)\]", r"(\1 to \2)", measured)
+            lines.append(f"| {paper} | {row['claim']} | {follows} | {measured} |")
     return PAPER_TEXT.format(counts="\n".join(counts), rows="\n".join(lines))
 
 
@@ -154,73 +156,66 @@ def number(value: float | None, factor: float = 1.0, digits: int = 1) -> str:
 
 INTRODUCTION = """# Version 1 of the world, beside version 0
 
-[Version 1](../environments/versions.md) changes what agents read and pay. What agents of numbers see is equal to the last bit
-(`python benchmarks/worlds.py steps`: 1,000,960 steps in five scenarios, 0 differences), so only agents of text and plans move.
-The tables are made by `benchmarks/world1.py`.
+[Version 1](../environments/versions.md) changes what agents read and pay. What agents of numbers see is equal to the last
+bit, over 1,000,960 steps in five scenarios,[^steps] so only agents of text and plans move.
 """
 ENGLISH = """## The English
 
-A hundred descriptions and queries, half of each version, drawn by `benchmarks/english/sample.py --seed 4711` after
-the words were final and mixed without labels, were graded by `benchmarks/english/rubric.md` by two readers, each a
-language model that saw the mixed list alone. They agree on 96 of 100. Errors per hundred, first and second reader:
+Two readers, each a language model, graded a hundred descriptions and queries, half of each version, mixed and without labels.
+They agree on 96 of 100. Errors per hundred, first and second reader:[^english]
 
 | | version 0 | version 1 |
 | --- | --- | --- |
 | descriptions of tools | 92, 88 | 8, 4 |
 | queries | 72, 76 | 16, 12 |
-
-What they refuse of version 1: requests whose frame does not fit ("I am putting together a playlist. Please look up
-the address of the concert hall"), "that country" after a city, `get_marathon_record` for a date, "until others see".
-All texts with both grades: `benchmarks/results/english_texts.txt`.
 """
 BOARD_TEXT = """## The default board
 
-`costgym leaderboard --suite quick --seed 0`, with `--world 0` and without. Equal episodes: {alike}. {took}
+Equal episodes: {alike}. {took}The chat agents within 30 credits, with a simulated model:[^board]
 
-| track | agent | condition | success %, 0 → 1 | cost, 0 → 1 | tokens' part of it, 0 → 1 | tokens, 0 → 1 |
-| --- | --- | --- | --- | --- | --- | --- |
+| agent | success %, 0 → 1 | cost, 0 → 1 | tokens' part of it, 0 → 1 | tokens, 0 → 1 |
+| --- | --- | --- | --- | --- |
 {rows}
 
-Three causes move the text track. Tokens are billed at the prices of claude-sonnet-5 with its cache of prompts, not at those of
-gpt-4o-2024-05-13 without one, so most of a growing prompt is read at a tenth. Results of tools have 20 to 20,000 tokens and not
-some twenty, so contexts grow. A request beyond the model's window is refused. In plans the tokens are billed too; the board
-gives plans no limits, as in version 0, while `OpenCATP-v1` by itself has a budget of 0.3 USD.
-
-So what saves tokens is worth less: `react+ecoact` pays more for tokens than `react`, where it paid less in version 0.
+Three causes move them. Tokens are billed at the prices of claude-sonnet-5 with its cache of prompts, not at those of
+gpt-4o-2024-05-13 without one, so most of a growing prompt is read at a tenth. Results of tools have 20 to 20,000 tokens and
+not some twenty, so contexts grow. A request beyond the model's window is refused. So what saves tokens is worth less:
+`react+ecoact` pays more for tokens than `react`, where it paid less in version 0.
 """
 PAPER_TEXT = """## The papers' claims
 
-`costgym reproduce NAME --world 1` beside version 0. Tokens are free in both, but for EcoAct, which prices them itself. DEER's
-decisions have version 0 alone.
+Tokens are free in both versions, but for EcoAct, which prices them itself. DEER's decisions have version 0 alone.[^papers]
 
 | paper | episodes of an agent | claims | that fare alike | that follow, 0 → 1 |
 | --- | --- | --- | --- | --- |
 {counts}
 
-All of them stand in `benchmarks/results/world1_papers.json`. Those that do not fare alike:
+Those of the published protocols that do not fare alike:
 
-| paper | protocol | claim | grading | follows, 0 → 1 | measured, 0 → 1 |
-| --- | --- | --- | --- | --- | --- |
+| paper | claim | follows, 0 → 1 | measured, 0 → 1 |
+| --- | --- | --- | --- |
 {rows}
 
-EcoAct saves descriptions, and in version 1 results of 20 to 20,000 tokens are most of a request. ToolPlanner's
-instructions of the level `api` name what a tool does in the words that the tools of all providers have in their names,
-so plain tree search finds them: its Match over 40 episodes (`follow` in experiments/papers/toolplanner.py) is 38 %, in
-version 0 13 %, and ToolPlanner's 40 and 43 %.
-BTP's three are at the edge of what is claimed.
+EcoAct saves descriptions, and in version 1 results of tools are most of a request. ToolPlanner's instructions of the level
+`api` name what a tool does in the words that the tools of all providers have in their names, so plain tree search finds them.
 """
-STAYING = """## Trained agents that read text
+STAYING = """## What stays in version 0
 
-`zoo:toolplanner` learnt from version 0's texts, and hardly understands version 1's: within 15, 30 and 60 credits it passes
-0.0, 1.9 and 2.5 % of the board's episodes, in version 0 5.6, 15.6 and 22.5 %. Both are recorded
-(`python benchmarks/zoo.py record --entries recorded`), and commands play it in version 0 unless `--env` says otherwise.
+`zoo:toolplanner` learnt from version 0's texts and hardly understands version 1's: within 30 credits it succeeds in 1.9 % of
+the board's episodes, in version 0 in 15.6 %. Commands play it in version 0 unless `--env` says otherwise. Recorded rows of
+small real models stay a board of version 0, and so do the tracks of decisions and sessions. `costgym leaderboard --world 0`
+plays every suite as before.
 
-## What stays in version 0
+[^steps]: Measured: `python benchmarks/worlds.py steps`; x86-64; 2026-11-27; printed, not stored.
 
-Recorded rows of small real models (`costgym leaderboard --suite small` and `small-writes`) stay a board of version 0. So do the
-track of decisions, which has one version, and that of sessions, whose trained agents saw version 0's observation.
-`costgym leaderboard --world 0` plays every suite as before.
-"""
+[^english]: Measured: `python benchmarks/english/sample.py --seed 4711`, graded by `benchmarks/english/rubric.md`; two
+    language models as readers; 2026-11-27; [all texts with both grades](../../benchmarks/results/english_texts.txt).
+
+[^board]: Measured: `python benchmarks/world1.py board`; x86-64; 2026-11-28; [all budgets and
+    tracks](../../benchmarks/results/world1_board.json).
+
+[^papers]: Measured: `python benchmarks/world1.py papers --episodes 100`; x86-64; 2026-11-27; [all
+    claims](../../benchmarks/results/world1_papers.json). """
 
 
 def main() -> None:

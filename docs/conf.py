@@ -25,18 +25,25 @@ extensions = [
 ]
 exclude_patterns = ["extensions"]
 nitpicky = True
-# types in signatures are of other projects, whose inventories need a network, or inner ones; what pages name is `py:obj`
+# types in signatures are of other projects, whose inventories need a network,
+# or inner ones; what pages name is `py:obj`
 nitpick_ignore_regex = [("py:(?!obj).*", ".*")]
 show_warning_types = True
 
 myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist"]
 myst_heading_anchors = 4
-nb_execution_mode = "off"  # tutorials are stored with their outputs, see `make notebooks`
+nb_execution_mode = (
+    "off"  # tutorials are stored with their outputs, see `make notebooks`
+)
 napoleon_custom_sections = [("Attributes", "params_style")]
 default_role = "code"  # docstrings quote names in single backticks
-suppress_warnings = ["misc.highlighting_failure"]  # drawings in Mermaid, which GitHub renders
+suppress_warnings = [
+    "misc.highlighting_failure"
+]  # drawings in Mermaid, which GitHub renders
 autodoc_member_order = "bysource"
-autodoc_mock_imports = ["numba"]  # so that the site is built from the extra `docs` alone
+autodoc_mock_imports = [
+    "numba"
+]  # so that the site is built from the extra `docs` alone
 autodoc_typehints = "signature"
 autodoc_default_options = {"members": True}
 python_use_unqualified_type_names = True
@@ -47,6 +54,7 @@ html_theme = "furo"
 html_title = "costgym"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
 html_theme_options = {"source_directory": "docs/", "navigation_with_keys": True}
 html_copy_source = False
 html_show_sphinx = False
@@ -55,15 +63,27 @@ copybutton_prompt_is_regexp = True
 
 
 def link_results(app, docname, source):
-    """The guide links to tables in the repository's results, which are pages of the site."""
+    """Let links to tables among the results lead to pages of the site."""
     if docname == "results/papers":
-        source[0] = re.sub(r"\]\(\.\./\.\./benchmarks/results/reproduce/(\w+\.md)\)", r"](\1)", source[0])
+        source[0] = re.sub(
+            r"\]\(\.\./\.\./benchmarks/results/reproduce/(\w+\.md)\)",
+            r"](\1)",
+            source[0],
+        )
 
 
 def shorten_signature(app, what, name, obj, options, signature, returns):
-    """A class with many settings, or with defaults that cannot be written, has only their names in its signature."""
-    if what == "class" and signature and ("<factory>" in signature or len(signature) > 600):
-        names = [parameter for parameter in inspect.signature(obj).parameters if not parameter.startswith("_")]
+    """Leave only names in the signature of a class with many settings."""
+    if (
+        what == "class"
+        and signature
+        and ("<factory>" in signature or len(signature) > 600)
+    ):
+        names = [
+            parameter
+            for parameter in inspect.signature(obj).parameters
+            if not parameter.startswith("_")
+        ]
         return f"({', '.join(names)})", returns
     return None
 

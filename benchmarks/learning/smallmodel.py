@@ -1,12 +1,12 @@
 """What a small language model learnt, and whether the simulated one predicted its effects.
 
     python benchmarks/learning/smallmodel.py --boards base=runs/base sft=runs/sft-board grpo=runs/grpo-board \\
-        simulated=runs/simulated --curve runs/grpo --plot docs/smallmodel.svg --json benchmarks/results/smallmodel.json
+        simulated=runs/simulated --curve runs/grpo --json benchmarks/results/smallmodel.json
 
 The boards are runs of `costgym leaderboard --suite small` with the model named and with the simulated one (docs/smallmodel.md),
 or folders of collections made by `costgym collect`, one an agent.
 Writes as JSON: rows with their intervals, how the episodes of `react` ended, what training changed, and each agent less
-`react` with the same model; as a plot: reward over steps of GRPO. Differences are paired, over episodes that both have played;
+`react` with the same model. Differences are paired, over episodes that both have played;
 a board that is not finished is read as far as it is.
 """
 
@@ -17,7 +17,6 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
 
 from costgym.agents.base import TEXT
@@ -36,8 +35,6 @@ from costgym.simulators.files import iter_lines, write_atomically
 
 FIGURES = ("pass_rate_under_budget", "judged_pass_rate_under_budget", "average_cost", "cost_per_success", "agent_error_rate")
 PLAIN = "react"
-MEAN_OF = 5
-"""Steps of GRPO that a point of the drawn mean stands for."""
 
 _INVALID = {"malformed", "unknown_tool", "invalid_arguments"}
 
@@ -123,30 +120,10 @@ def difference(name: str, a: list[EpisodeResult], b: list[EpisodeResult]) -> dic
     }
 
 
-def draw(curve: list[dict[str, float]], path: Path) -> None:
-    """Plot the mean reward of each step of GRPO, and its mean over some steps."""
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    steps, rewards = [line["step"] for line in curve], [line["reward"] for line in curve]
-    means = [sum(rewards[i - MEAN_OF : i]) / MEAN_OF for i in range(MEAN_OF, len(rewards) + 1)]
-    with pyplot.rc_context({"svg.hashsalt": "costgym", "font.size": 9}):
-        figure, axes = pyplot.subplots(figsize=(5.2, 2.6), layout="constrained")
-        axes.plot(steps, rewards, color="#9db4c8", linewidth=1, label="a step")
-        axes.plot(steps[MEAN_OF - 1 :], means, color="#1f4e79", linewidth=2, label=f"mean of {MEAN_OF} steps")
-        axes.set(xlabel="step of GRPO", ylabel="reward (quality of plan)")
-        axes.xaxis.get_major_locator().set_params(integer=True)
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.legend(frameon=False, ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1.0))
-        figure.savefig(path, format="svg", metadata={"Date": None, "Creator": None}, facecolor="white")
-        pyplot.close(figure)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--boards", nargs="+", required=True, metavar="MODEL=RUN", help="in the order of training")
     parser.add_argument("--curve", type=Path, help="a run of `costgym train grpo`")
-    parser.add_argument("--plot", type=Path, help="an SVG file; needs --curve")
     parser.add_argument("--json", type=Path, required=True)
     args = parser.parse_args()
     folders = {name: Path(folder) for name, _, folder in (text.partition("=") for text in args.boards)}
@@ -165,8 +142,6 @@ def main() -> None:
     }
     if args.curve is not None:
         document["curve"] = read_curve(args.curve)
-        if args.plot is not None:
-            draw(document["curve"], args.plot)
     write_atomically(args.json, json.dumps(document, indent=1) + "\n")
     for row in document["rows"]:
         figures = (f"{name} {row[name]} {ends}" for name, ends in row["ci95"].items())

@@ -28,7 +28,7 @@ from costgym.envs.base import base_env
 from costgym.envs.why import why
 from costgym.experiments.fit.forge.forge import _problem_of_task as problem_of_task
 from costgym.experiments.fit.forge.forge import forge
-from costgym.experiments.play.episodes import play
+from costgym.experiments.play.trajectories.record import record
 from costgym.simulators.scenario import parse_scenario
 from costgym.simulators.status import Origin
 
@@ -79,8 +79,9 @@ def main() -> None:
         os.environ["COSTGYM_CACHE"] = str(options.cache)
     made, tally = forge([str(DOCUMENT)], "shop", 0, own=True)
     print(f"{tally.used} of {tally.operations} tools are used, {tally.written} of them write", flush=True)
-    view = "Marketplace-v0" if options.agent == "oracle" else "MarketplaceChat-v0"
-    env = costgym.make(f"costgym/{view}", scenario=parse_scenario(made), budget={"price": options.budget})
+    chat = {} if options.agent == "oracle" else {"tool_order": "stable"}  # a server reads what tasks have in common once
+    view = "MarketplaceChat-v1" if chat else "Marketplace-v0"
+    env = costgym.make(f"costgym/{view}", scenario=parse_scenario(made), budget={"price": options.budget}, **chat)
     world = base_env(env)
     rows = []
     with served(options.gguf, options.threads, options.context):
@@ -89,13 +90,15 @@ def main() -> None:
         for index in range(options.episodes):
             number, seed, _ = world.instance(index, 0)
             begin = time.monotonic()
-            episode = play(env, agent, number, seed)
+            trajectory, episode = record(env, agent, number, seed, index)
             passed = bool(episode.success)
             statuses = Counter(call.status.label for call in episode.calls if call.status.origin is not Origin.NONE)
             row = {
                 "task": episode.task.query, "passed": passed, "calls": len(episode.calls), "errors": dict(statuses),
                 "tokens": episode.ledger.tokens, "cost": round(float(episode.ledger.price), 2),
                 "replies": {name: count for name, count in (getattr(agent, "replies", None) or {}).items() if count},
+                "actions": [str(action) for action in trajectory.actions],
+                "answers": [[call.tool, call.status.label, call.answer] for call in episode.calls],
                 "why": "" if passed else why(world), "world": "" if passed else fault_of_the_world(world),
             }  # fmt: skip
             rows.append(row)

@@ -35,7 +35,7 @@ from costgym.experiments.play.episodes import play_many
 from costgym.experiments.play.execution.engine import Local
 from costgym.experiments.play.experience import ExperienceSettings, past_uses
 from costgym.simulators.calls import Segment, Usage
-from costgym.simulators.prompt_cache import CacheRules, ModelPrices, PrefixCache
+from costgym.simulators.pricing.prompt_cache import CacheRules, ModelPrices, PrefixCache
 from costgym.simulators.scenario import load_scenario
 
 AGENTS = ("react", "react+ecoact", "react+ecoact-append", "react+btp", "react+btp-stable")

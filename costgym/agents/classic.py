@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from costgym.agents.base import NUMERIC, Agent
 from costgym.agents.seat import NumericSeat, Seat, expect_seat
-from costgym.envs.templates import MAX_NEEDS, NEED_FEATURES, RESOURCE_FEATURES, TOOL_FEATURES
+from costgym.envs.features.templates import MAX_NEEDS, NEED_FEATURES, RESOURCE_FEATURES, TOOL_FEATURES
 from costgym.simulators.errors import check_positive
 
 _SUCCESS = TOOL_FEATURES.index("success")

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from costgym.agents.base import Agent
 from costgym.agents.classic import _KNOWN, _NEED, _READY, _ROUNDING, _RUNNING, _SUCCESS, _WANTED
 from costgym.agents.seat import NumericSeat, Seat, expect_seat
-from costgym.envs.templates import MAX_NEEDS, TOOL_FEATURES
-from costgym.simulators.belief import Belief, states_given
+from costgym.envs.features.templates import MAX_NEEDS, TOOL_FEATURES
 from costgym.simulators.calls import latency_factors
 from costgym.simulators.errors import ConfigError, check_known
 from costgym.simulators.failures import PRESETS
@@ -19,6 +18,7 @@ from costgym.simulators.marketplace.catalogue import SIZE_FACTORS, SPREADS, TIME
 from costgym.simulators.marketplace.tasks import SIZE_LEVELS
 from costgym.simulators.oracle.expected_optimum import Offer, choose_call
 from costgym.simulators.status import LIMITS, Status
+from costgym.simulators.world.belief import Belief, states_given
 
 _LATENCY = TOOL_FEATURES.index("latency_s")
 

@@ -17,8 +17,8 @@ from costgym.agents.checkpoints import POLICY, newest, read_tensors
 from costgym.agents.classic import _KNOWN, _NEED, _READY, _ROUNDING, _WANTED
 from costgym.agents.seat import NumericSeat, Seat, expect_seat
 from costgym.agents.settings import CONFIG, NetworkSettings, PolicyConfig, read_config
-from costgym.envs.templates import MAX_NEEDS
-from costgym.envs.writing import CHECKS, PERHAPS, TOLD, TWICE, UNDOES
+from costgym.envs.features.templates import MAX_NEEDS
+from costgym.envs.features.writing import CHECKS, PERHAPS, TOLD, TWICE, UNDOES
 from costgym.simulators.errors import ConfigError, DataError, require
 from costgym.simulators.status import LIMITS
 

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from costgym.agents.settings import NetworkSettings
-from costgym.envs.templates import MAX_NEEDS, NEED_FEATURES, RESOURCE_FEATURES, TOOL_FEATURES
-from costgym.envs.writing import EFFECT_FEATURES, ROLE_FEATURES
+from costgym.envs.features.templates import MAX_NEEDS, NEED_FEATURES, RESOURCE_FEATURES, TOOL_FEATURES
+from costgym.envs.features.writing import EFFECT_FEATURES, ROLE_FEATURES
 
 _NEED = TOOL_FEATURES.index("need_1")
 _PRICE, _SUCCESS = TOOL_FEATURES.index("price"), TOOL_FEATURES.index("success")

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from costgym.agents.classic import _NEED, CheapestAgent
 from costgym.agents.seat import Seat
-from costgym.envs.templates import MAX_NEEDS
-from costgym.envs.writing import CHECKS, IDEMPOTENT, PERHAPS, TOLD, TWICE, UNDOES, WRITES
+from costgym.envs.features.templates import MAX_NEEDS
+from costgym.envs.features.writing import CHECKS, IDEMPOTENT, PERHAPS, TOLD, TWICE, UNDOES, WRITES
 from costgym.simulators.errors import ConfigError
 
 

@@ -20,9 +20,9 @@ from gymnasium.envs.registration import EnvSpec
 
 from costgym.envs.world_spec import WorldSpec
 from costgym.simulators.draws import stable_integer
-from costgym.simulators.episode import Episode
 from costgym.simulators.errors import ConfigError, CostGymError, DataError, EpisodeOver, check_known
 from costgym.simulators.ledger import RESOURCES, Budget
+from costgym.simulators.world.episode import Episode
 
 if TYPE_CHECKING:
     from costgym.envs.rendering.chart import Chart

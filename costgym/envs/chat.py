@@ -1,16 +1,16 @@
 """The marketplace as text: `costgym/MarketplaceChat-v0`."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from costgym.envs.actions import MAX_CALLS, SEARCH, Action, ToolCall, count_tokens, read_action, spoken
+from costgym.envs.actions.plans import run_plan
+from costgym.envs.actions.spaces import CallText, UnicodeText
 from costgym.envs.base import BaseEnv, takes
-from costgym.envs.plan_actions import run_plan
 from costgym.envs.seats import TextSeat, cards_of, past_decisions, shorten, without_verdicts
-from costgym.envs.spaces import CallText, UnicodeText
 from costgym.envs.tool_world import ToolEnv, ToolSettings
 from costgym.simulators.calls import Prompt
 from costgym.simulators.errors import check_known
@@ -86,6 +86,8 @@ class TalkEnv(BaseEnv[str, str]):
         """Forget the offers and documents of another world."""
         self._offers: dict[int, tuple[tuple[Candidate, ...], dict[str, int], tuple[ToolCard, ...]]] = {}
         self._documents: dict[int, int] = {}  # tokens of each task's documentation
+        self._quoted: Sequence[Candidate] = ()  # the candidates whose prices were read last, with what made and what they were
+        self._quoted_factors, self._quotes = list[float](), dict[str, float]()
         prices = None if self.world is None else self.world.tokens
         self._cached = prices is not None and prices.cache is not None  # the world counts what its cache of prompts serves
         self._window = None if prices is None else prices.window
@@ -99,7 +101,9 @@ class TalkEnv(BaseEnv[str, str]):
         text = self.query
         self._context = count_tokens(text)  # the documentation is counted where an action brings no usage
         # the conversation of an agent that reports no tokens, as parts of its prompts: how many were sent, and those to come
-        self._sent, self._parts = 0, [("functions", self._document_tokens(episode.number)), ("query", self._context)]
+        self._sent, self._parts = 0, list[tuple[str, int]]()
+        if self._cached:
+            self._parts += [("functions", self._document_tokens(episode.number)), ("query", self._context)]
         self._charged = Usage(0, 0)
         self._unread, self._unsaid = _fewest_tokens(text), 0
         return text, self._chat_info(episode)
@@ -151,8 +155,12 @@ class TalkEnv(BaseEnv[str, str]):
     def quotes(self) -> dict[str, float]:
         """The present price of a call of each candidate."""
         episode = self._playing()
-        # as `Episode.quote` says: an agent reads all of them at every step, and a call for each takes three times as long
-        return {slot.name: slot.quote * factor for slot, factor in zip(episode.candidates, episode.factors, strict=True)}
+        candidates, factors = episode.candidates, episode.factors
+        # an agent reads all of them at every step, and they rarely change
+        if candidates is not self._quoted or factors != self._quoted_factors:
+            self._quoted, self._quoted_factors = candidates, list(factors)
+            self._quotes = {slot.name: slot.quote * factor for slot, factor in zip(candidates, factors, strict=True)}
+        return self._quotes.copy()
 
     def _look_at_offer(self, episode: Episode) -> None:
         """Note slots and cards of the tools on offer; a search adds to them."""
@@ -198,7 +206,7 @@ class TalkEnv(BaseEnv[str, str]):
             self._charged = episode.ledger.usages[-1]
         else:
             parsed, self._charged = _too_long(usage.input_tokens, window), Usage(0, 0)
-        if self.world_version > 0 and parsed.calls and parsed.calls[0].name == COMPACT and COMPACT not in self._slots:
+        if parsed.calls and parsed.calls[0].name == COMPACT and COMPACT not in self._slots and self.world_version > 0:
             observation = "" if episode.over else self._compact(episode, parsed.calls[0])
         else:
             observation = "" if episode.over else self._act(episode, parsed)
@@ -237,7 +245,7 @@ class TalkEnv(BaseEnv[str, str]):
         An agent may report more: what it read again, or thought. It cannot report less than each text that it was shown, once,
         and each call and answer that it gave.
         """
-        said = action.answer or "".join(call.name + json.dumps(dict(call.arguments)) for call in action.calls)
+        said = action.answer or "".join([call.name + json.dumps(dict(call.arguments)) for call in action.calls])
         # what was reported above the floor stands for later: a plan is written once and then followed call by call
         read, written = usage.input_tokens, usage.output_tokens
         self._unread, self._unsaid = self._unread - read, self._unsaid + _fewest_tokens(said) - written

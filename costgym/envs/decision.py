@@ -23,6 +23,7 @@ from costgym.simulators.ledger import Budget
 from costgym.simulators.oracle.optimum import Optimum
 from costgym.simulators.quality import quality_of_plan
 from costgym.simulators.retrieval.embedding import TextEmbedding
+from costgym.simulators.rules.gateway import passed_limit
 from costgym.simulators.rules.limits import exceeded
 from costgym.simulators.scenario import Scenario, parse_scenario
 from costgym.simulators.status import Status
@@ -399,7 +400,7 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         price, now, tokens = ledger.price, episode.now_s, ledger.tokens
         for step in steps:
             price, now, tokens = price + step.price, now + step.seconds, tokens + step.tokens
-        return exceeded(self.budget, price + quote, now, tokens, calls) is None
+        return not passed_limit(episode.rules, price + quote, now, tokens, calls)
 
     def costs(self, number: int) -> list[Cost]:
         """What the decisions of a task cost, in the order of `THINKING`: the first two before a search, the others after it."""

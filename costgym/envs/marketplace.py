@@ -11,12 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costgym.envs.base import checked_action, takes
+from costgym.envs.features.templates import (
+    MAX_NEEDS,
+    NEED_FEATURES,
+    RESOURCE_FEATURES,
+    TOOL_FEATURES,
+    Phase,
+    PhaseKey,
+    Template,
+)
+from costgym.envs.features.writing import EFFECT_FEATURES, ROLE_FEATURES, effects_of, roles_of, useful_rows, writing_boxes
 from costgym.envs.numeric import NumericEnv
 from costgym.envs.seats import NumericSeat
-from costgym.envs.templates import MAX_NEEDS, NEED_FEATURES, RESOURCE_FEATURES, TOOL_FEATURES, Phase, PhaseKey, Template
 from costgym.envs.tool_world import ToolEnv, ToolSettings, ToolWorld
 from costgym.envs.world_spec import Document
-from costgym.envs.writing import EFFECT_FEATURES, ROLE_FEATURES, effects_of, roles_of, useful_rows, writing_boxes
 from costgym.simulators.draws import log
 from costgym.simulators.errors import ConfigError, check_known, check_positive
 from costgym.simulators.forge.folder import WorldFolder

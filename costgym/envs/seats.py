@@ -22,7 +22,7 @@ from costgym.simulators.tools import Catalog, Same, Tool, ToolCard
 if TYPE_CHECKING:
     from costgym.simulators.opencatp.scoring.evaluation import Evaluator
     from costgym.simulators.opencatp.tasks import OpenCATPTask
-    from costgym.simulators.prompt_cache import ModelPrices
+    from costgym.simulators.pricing.prompt_cache import ModelPrices
 
 _LABELS_THAT_LOOK_OK = frozenset(status.label for status in LOOKS_OK)
 _VERDICTS = _LABELS_THAT_LOOK_OK - {Status.OK.label}

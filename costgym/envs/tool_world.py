@@ -16,14 +16,14 @@ from costgym.simulators.errors import ConfigError, UnknownName, check_known, che
 from costgym.simulators.forge.folder import WorldFolder
 from costgym.simulators.ledger import Budget
 from costgym.simulators.marketplace.sources import MarketplaceSource
-from costgym.simulators.marketplace.stress import Stress
 from costgym.simulators.marketplace.tasks import LARGE_SPLIT
 from costgym.simulators.marketplace.writing_market import WritingSource
 from costgym.simulators.quality import quality_of_plan
 from costgym.simulators.scenario import UNSEEN, Scenario, load_scenario, parse_scenario, worlds_of
+from costgym.simulators.stress import Stress
 from costgym.simulators.tasks import Task
 from costgym.simulators.world import Enforcement, Episode, World
-from costgym.simulators.writes import WriteFigures
+from costgym.simulators.world.writes import WriteFigures
 
 if TYPE_CHECKING:
     from costgym.simulators.oracle.optimum import Optimum

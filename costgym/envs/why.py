@@ -15,7 +15,6 @@ from costgym.envs.rendering.chart import by_tool, number
 from costgym.envs.sessions.base import SessionBase
 from costgym.envs.tool_world import ToolEnv
 from costgym.simulators.calls import Call
-from costgym.simulators.episode import Episode
 from costgym.simulators.grading import read_answer, read_facts, states
 from costgym.simulators.opencatp.tools import TOOLS
 from costgym.simulators.oracle.optimum import WAIT, Optimum
@@ -24,6 +23,7 @@ from costgym.simulators.sessions.episode import SessionEpisode
 from costgym.simulators.status import Status
 from costgym.simulators.tasks import Need, needed
 from costgym.simulators.tools import KEY, WRITE
+from costgym.simulators.world.episode import Episode
 
 MAX_WISH_CHARS, MAX_TOOLS = 70, 3
 _ANSWERS = {

@@ -21,7 +21,7 @@ from costgym.experiments.board.tracks import track_of
 from costgym.experiments.pages.episodes import DETAILED, FOLDER, write_episodes
 from costgym.experiments.pages.leaderboard_page import pages_of
 from costgym.experiments.play.costs.spending import Spending
-from costgym.experiments.play.execution.concurrent import CONCURRENCY, for_replays
+from costgym.experiments.play.execution.concurrent import CONCURRENCY, engine_for, for_replays
 from costgym.experiments.play.execution.engine import Engine
 from costgym.simulators.errors import check_positive
 from costgym.simulators.files import (
@@ -79,20 +79,21 @@ def run(
         SpendLimitReached: the limit was reached; run again with a higher one to continue.
     """
     check_positive("--jobs", jobs)
+    engine = engine or engine_for(config.model, jobs, concurrency)
     board = Run(config, Path(out), players)
     make_pages = _page_maker(board.folder)
     pages = None if recorded else make_pages
     board.claim()
     with sole_writer(board.folder):
         board.begin()
-        board.play(engine or board.engine(jobs, concurrency), progress, spending)
+        board.play(engine, progress, spending)
         document = board.publish(None if judge else pages)
         if judge is not None:
             board.judge(judge, progress, spending)
             document = board.publish(pages)
     if not recorded:
         return Leaderboard(board.folder, document)
-    submission.add_shipped(board.folder, for_replays(engine or board.engine(jobs)), pages=make_pages)
+    submission.add_shipped(board.folder, for_replays(engine), pages=make_pages)
     return Leaderboard.load(out)
 
 

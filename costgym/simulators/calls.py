@@ -11,10 +11,10 @@ from statistics import NormalDist
 from typing import Any
 
 from costgym.simulators.failures import state_chances
+from costgym.simulators.pricing.usage import Prompt, Segment, Usage
 from costgym.simulators.rules.calls import CONNECTION_REFUSED_S, QUANTILES
 from costgym.simulators.status import Status
 from costgym.simulators.tools import READ, Effect, ToolProfile
-from costgym.simulators.usage import Prompt, Segment, Usage
 
 __all__ = [
     "CONNECTION_REFUSED_S", "QUANTILES", "Call", "Candidate", "Prompt", "Segment", "Usage", "WorldEvent", "latency_factors",

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from costgym.simulators.bounds import out_of_bounds
 from costgym.simulators.errors import ConfigError
-from costgym.simulators.usage import Usage
+from costgym.simulators.pricing.usage import Usage
 
 RESOURCES = ("price", "seconds", "tokens", "calls")
 TOKEN_CLASSES = ("input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens")

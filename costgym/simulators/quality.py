@@ -11,7 +11,7 @@ from typing import Any, overload
 import numpy as np
 
 from costgym.simulators.errors import ConfigError, InvalidProfile
-from costgym.simulators.pricing import FloatArray, _each
+from costgym.simulators.pricing.calls import FloatArray, _each
 
 MAX_PRICE_USD = 0.5669374317944147
 INVALID_PLAN_COST = 2.0

@@ -47,9 +47,9 @@ def options(path: str) -> str:
 
 
 def expand(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Put the reference where a page asks for it with ``{command-line}``, and a table of options for ``{options} PATH``."""
-    source[0] = re.sub(r"^```\{command-line\}\n```$", lambda _: reference(), source[0], flags=re.M)
-    source[0] = re.sub(r"^```\{options\} (\S+)\n```$", lambda found: options(found[1]), source[0], flags=re.M)
+    """Put the reference where a page has ``<!-- command line -->``, and a table of options for ``<!-- options: PATH -->``."""
+    source[0] = re.sub(r"^<!-- command line -->$", lambda _: reference(), source[0], flags=re.M)
+    source[0] = re.sub(r"^<!-- options: (\S+) -->$", lambda match: options(match[1]), source[0], flags=re.M)
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

@@ -9,9 +9,9 @@ from costgym.agents.index import BayesIndexAgent, cut_given
 from costgym.agents.registry import agents, make_agent
 from costgym.envs.marketplace import MarketplaceEnv
 from costgym.experiments.play.episodes import play
-from costgym.simulators.belief import reliabilities, states_given
 from costgym.simulators.errors import ConfigError, UnknownName
 from costgym.simulators.failures import PRESETS, draw_reliability
+from costgym.simulators.world.belief import reliabilities, states_given
 from tests.helpers.worlds import scenario_of, small_world, tool
 
 NUMERIC = "costgym/Marketplace-v0"

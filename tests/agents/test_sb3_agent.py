@@ -12,7 +12,7 @@ from costgym.agents import make_agent
 from costgym.agents.checkpoints import save_checkpoint
 from costgym.agents.sb3 import Sb3Agent, Sb3Config, needed
 from costgym.agents.settings import CONFIG, NetworkSettings, read_config
-from costgym.envs.templates import MAX_NEEDS, NEED_FEATURES, TOOL_FEATURES
+from costgym.envs.features.templates import MAX_NEEDS, NEED_FEATURES, TOOL_FEATURES
 from costgym.simulators.errors import ConfigError, DataError, MissingExtra
 from costgym.simulators.scenario import load_scenario
 

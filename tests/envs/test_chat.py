@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import costgym
-from costgym.envs import actions
 from costgym.envs import chat as chat_env
 from costgym.envs.actions import MAX_CALLS, count_tokens, encode_action, read_action
+from costgym.envs.actions import text as actions
 from costgym.simulators.marketplace import answers
 from costgym.simulators.status import Status
 from costgym.simulators.world import Usage

@@ -8,9 +8,9 @@ import pytest
 
 import costgym
 from costgym.agents.sb3 import needed
+from costgym.envs.features.templates import NEED_FEATURES, RESOURCE_FEATURES, TOOL_FEATURES
 from costgym.envs.marketplace import MarketplaceEnv
 from costgym.envs.seats import prices_of
-from costgym.envs.templates import NEED_FEATURES, RESOURCE_FEATURES, TOOL_FEATURES
 from costgym.simulators.errors import ConfigError, UnknownName
 
 PRICE, NEED_1, ON_OFFER = (TOOL_FEATURES.index(name) for name in ("price", "need_1", "on_offer"))

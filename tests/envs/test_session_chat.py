@@ -13,7 +13,7 @@ from costgym.agents.models.base import USER, Function, FunctionCall, Message
 from costgym.agents.models.simulated import SimulatedRates
 from costgym.agents.sessions.speaking import SimulatedSessionModel
 from costgym.envs.actions import encode_action
-from costgym.envs.session_features import PAUSE_S
+from costgym.envs.features.session_features import PAUSE_S
 from costgym.envs.sessions.base import CANCEL, NEXT, OTHERS, PAUSE, RECALL, WAIT
 from costgym.envs.sessions.chat import SessionChatEnv
 from costgym.envs.sessions.session import MarketplaceSessionEnv

@@ -10,7 +10,7 @@ import costgym
 from costgym.agents import make_agent
 from costgym.agents.base import SESSION
 from costgym.envs import columns
-from costgym.envs.session_features import query_features, tool_features, without_counts
+from costgym.envs.features.session_features import query_features, tool_features, without_counts
 from costgym.envs.sessions.session import MarketplaceSessionEnv
 from costgym.experiments.play.episodes import play
 from costgym.experiments.play.trajectories.record import record

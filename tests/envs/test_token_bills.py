@@ -13,7 +13,7 @@ from costgym.experiments.play.episodes import play_many
 from costgym.experiments.play.trajectories.format import Header
 from costgym.experiments.play.trajectories.record import record
 from costgym.experiments.play.trajectories.verify import Checker
-from costgym.simulators.prompt_cache import USUAL
+from costgym.simulators.pricing.prompt_cache import USUAL
 from costgym.simulators.result_sizes import LEAST, MOST
 from costgym.simulators.scenario import load_scenario
 

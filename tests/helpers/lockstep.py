@@ -18,9 +18,9 @@ from costgym.envs.sessions.session import MarketplaceSessionEnv
 from costgym.simulators.batch import kernels
 from costgym.simulators.batch.state import Batch
 from costgym.simulators.calls import WorldEvent
-from costgym.simulators.episode import Episode
 from costgym.simulators.ledger import Budget
 from costgym.simulators.world import World
+from costgym.simulators.world.episode import Episode
 
 
 class Difference(AssertionError):

@@ -15,7 +15,7 @@ from costgym.agents.models.call_forms import read_calls
 from costgym.agents.models.replies import read_reply
 from costgym.agents.registry import make_agent
 from costgym.agents.seat import begin
-from costgym.simulators.prompt_cache import ModelPrices
+from costgym.simulators.pricing.prompt_cache import ModelPrices
 from costgym.simulators.status import Status
 from tests.helpers.playing import chat
 from tests.helpers.worlds import small_world, tool

@@ -16,8 +16,8 @@ from costgym.agents.catp.settings import CatpConfig
 from costgym.agents.checkpoints import newest, read_state, read_tensors
 from costgym.agents.models.base import ASSISTANT, USER, Message, Reply
 from costgym.agents.models.cached import Cached
-from costgym.agents.models.price_imports import import_prices
 from costgym.agents.models.prices import DEFAULT_TABLE, load_prices
+from costgym.agents.models.prices.imports import import_prices
 from costgym.agents.settings import read_config
 from costgym.agents.zoo import cards
 from costgym.experiments.board.board import Leaderboard

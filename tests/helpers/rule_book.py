@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import costgym
 from costgym.simulators.rules import actions, calls, events, failures, gateway, grades, sessions, writes
-from costgym.simulators.world_data import WorldData
+from costgym.simulators.world.data import WorldData
 
 ROOT = Path(costgym.__file__).parents[1]
 EXPECTATIONS = ("belief.py", "session_draws.py")  # what a call brings on average, by the same figures

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from costgym.simulators.episode import Episode
 from costgym.simulators.forge.compose import api_document, world_document
 from costgym.simulators.forge.graph import graph_of
 from costgym.simulators.forge.readers.reading import read_document
@@ -20,6 +19,7 @@ from costgym.simulators.sessions.informed import value_bound
 from costgym.simulators.sessions.rules import SessionRules
 from costgym.simulators.status import Status
 from costgym.simulators.world import World
+from costgym.simulators.world.episode import Episode
 
 LONGEST = 4  # actions of a play
 WAITS = (3, 11)  # seconds of the waits that are tried

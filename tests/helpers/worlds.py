@@ -14,12 +14,12 @@ from typing import Any
 from pydantic import PrivateAttr
 
 from costgym.simulators.calls import WorldEvent
-from costgym.simulators.episode import Episode
 from costgym.simulators.failures import PRESETS, FailureModel
 from costgym.simulators.scenario import Scenario
 from costgym.simulators.tasks import Answers, Need, Task, TaskSet, arguments_match
 from costgym.simulators.tools import Catalog, Tool, ToolProfile
 from costgym.simulators.world import World
+from costgym.simulators.world.episode import Episode
 
 RELIABLE = PRESETS["reliable"]
 BROKEN = FailureModel(slip=0.0, sticky=1.0, kinds={"server_error": 1.0}, persistence=0.0)

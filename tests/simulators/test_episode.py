@@ -8,7 +8,7 @@ import pytest
 from costgym.simulators.calls import Usage, WorldEvent
 from costgym.simulators.errors import EpisodeOver
 from costgym.simulators.ledger import Budget
-from costgym.simulators.prompt_cache import ModelPrices
+from costgym.simulators.pricing.prompt_cache import ModelPrices
 from costgym.simulators.status import Status
 from costgym.simulators.tasks import Judge
 from costgym.simulators.world import World

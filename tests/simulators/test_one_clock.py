@@ -47,8 +47,8 @@ def imported(tree: ast.AST) -> Iterator[str]:
     ("names", "places"),
     [
         ({"started_s", "ready_s"}, {"simulators/rules/layout.py"}),
-        ({"finished_s"}, {"simulators/episode.py", "simulators/rules/layout.py"}),
-        ({"busy", "reserved"}, {"simulators/episode.py", "simulators/rules/calls.py", "simulators/rules/records.py"}),
+        ({"finished_s"}, {"simulators/world/episode.py", "simulators/rules/layout.py"}),
+        ({"busy", "reserved"}, {"simulators/world/episode.py", "simulators/rules/calls.py", "simulators/rules/records.py"}),
     ],
 )
 def test_times_and_reservations_of_calls_are_written_in_one_place(names: set[str], places: set[str]) -> None:

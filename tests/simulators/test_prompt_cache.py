@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from costgym.simulators.calls import Usage
 from costgym.simulators.errors import ConfigError
 from costgym.simulators.pricing import PrefixCache
-from costgym.simulators.prompt_cache import CacheRules, LongPrices, ModelPrices
+from costgym.simulators.pricing.prompt_cache import CacheRules, LongPrices, ModelPrices
 
 FUNCTIONS, QUESTION, ANSWER = ("functions", 2000), ("question", 100), ("answer", 50)
 AUTOMATIC = ModelPrices(input=2, output=10, cached=0.2)

@@ -7,13 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from costgym.simulators.calls import Usage, WorldEvent
-from costgym.simulators.episode import Episode
 from costgym.simulators.failures import Bursts, FailureModel
 from costgym.simulators.ledger import Budget
 from costgym.simulators.pricing import FaasPricing
-from costgym.simulators.prompt_cache import ModelPrices
+from costgym.simulators.pricing.prompt_cache import ModelPrices
 from costgym.simulators.status import Status
 from costgym.simulators.world import World
+from costgym.simulators.world.episode import Episode
 from tests.helpers.worlds import small_world, state, tool
 
 TOOLS = 5

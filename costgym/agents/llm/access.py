@@ -131,19 +131,33 @@ class EcoAct(ToolAccess):
         self._meta = _SEVERAL if several else _ONE
 
     def reset(self, session: LlmSession) -> None:
-        self._offered: list[Function] = list(session.candidates)
+        self._offered: Sequence[Function] = session.candidates
         self.registered: dict[str, int] = {}  # by name, the number of replies until then
         self._session = session
         self._last_reply = -1
+        self._shown = -1  # how many registered functions there were when the lists below were made
+        self._functions: list[Function] = []
+        self._names = ""
 
     def functions(self, offered: Sequence[Function]) -> Sequence[Function]:
-        self._offered = list(offered)
-        if not self.registered:
-            return [self._meta]
-        shown = {function.name: function for function in offered}
-        return [*(shown[name] for name in self.registered if name in shown), self._meta]
+        if offered is not self._offered:
+            self._offered, self._shown = offered, -1
+        self._list()
+        return self._functions
 
     def system(self) -> str:
+        self._list()
+        return self._names
+
+    def _list(self) -> None:
+        # most replies register nothing, and then the lists are those of the reply before
+        if len(self.registered) != self._shown:
+            self._shown = len(self.registered)
+            by_name = {function.name: function for function in self._offered}
+            self._functions = [*[by_name[name] for name in self.registered if name in by_name], self._meta]
+            self._names = self._list_names()
+
+    def _list_names(self) -> str:
         waiting = [function for function in self._offered if function.name not in self.registered]
         if not waiting:
             return ""

@@ -61,7 +61,7 @@ class EcoActAppend(EcoAct):
     suffix = "ecoact-append"
 
     def functions(self, offered: Sequence[Function]) -> Sequence[Function]:
-        self._offered = list(offered)
+        self._offered = offered
         return [self._meta, CALL]
 
     def system(self) -> str:

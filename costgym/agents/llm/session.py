@@ -337,12 +337,16 @@ class LlmSession:
         self.meet(self.info)
 
     def _handle(self, call: FunctionCall) -> str | None:
-        return next((answer for part in self.access if (answer := part.handle(call)) is not None), None)
+        for part in self.access:
+            if (answer := part.handle(call)) is not None:
+                return answer
+        return None
 
     def _document(self, call: FunctionCall) -> dict[str, Any]:
         document: dict[str, Any] = {"name": call.name, "arguments": call.arguments}
-        if refusal := next(filter(None, (part.refuse(call) for part in self.access)), None):
-            return {**document, "refuse": refusal.status.label, "reason": refusal.reason}
+        for part in self.access:
+            if refusal := part.refuse(call):
+                return {**document, "refuse": refusal.status.label, "reason": refusal.reason}
         for part in self.access:
             part.admit(call)
         return document

@@ -131,8 +131,8 @@ class Reader:
         if messages and messages[0].role == SYSTEM:
             names, costs = read_system(messages[0].content)
         shown, register, search = self._offer(functions)
-        if register is not None:
-            shown = {**shown, **_documented(messages)}
+        if register is not None and (documented := _documented(messages)):
+            shown = {**shown, **documented}
         if status:
             removed, changed_costs = read_status(status)
             shown, costs = {name: None for name in shown if name not in removed}, {**costs, **changed_costs}
@@ -216,7 +216,7 @@ class Reader:
         except ValueError:
             return message.name
         error = document.get("error") if isinstance(document, dict) else None
-        return message.name if error is None or error in _OPEN_ENDS else ""
+        return message.name if not isinstance(error, str) or error in _OPEN_ENDS else ""  # an answer may have such a field too
 
     def _searched(self, text: str, context: Context) -> None:
         try:
@@ -281,8 +281,11 @@ class Reader:
 
 def _documented(messages: Sequence[Message]) -> dict[str, None]:
     """The tools that results of registrations document, in order."""
-    results = [message.content for message in messages if message.role == TOOL and message.name == REGISTER]
-    return {name: None for text in results if '"documentation"' in text for name in _documented_in(text)}
+    shown: dict[str, None] = {}
+    for message in messages:
+        if message.name == REGISTER and message.role == TOOL and '"documentation"' in message.content:
+            shown.update(dict.fromkeys(_documented_in(message.content)))
+    return shown
 
 
 @lru_cache(maxsize=4096)

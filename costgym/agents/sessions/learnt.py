@@ -9,7 +9,7 @@ from pydantic import Field
 from costgym.agents.base import SESSION, Agent
 from costgym.agents.checkpoints import load_weights, newest
 from costgym.agents.settings import CONFIG, PolicyConfig, read_config
-from costgym.envs.session_features import COUNTED, without_counts
+from costgym.envs.features.session_features import COUNTED, without_counts
 from costgym.envs.sessions.session import SessionSeat
 from costgym.simulators.errors import ConfigError, DataError, require
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from costgym.agents.tool_network import layers, masked
-from costgym.envs.session_features import COUNTED, LAST, PRICE_UNIT, STATIC, column_names
+from costgym.envs.features.session_features import COUNTED, LAST, PRICE_UNIT, STATIC, column_names
 from costgym.simulators.sessions.rules import SessionRules
 from costgym.simulators.status import LIMITS
 

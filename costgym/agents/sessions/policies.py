@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from costgym.agents.base import SESSION, Agent
 from costgym.agents.oracle import env_of
 from costgym.agents.seat import Seat, expect_seat
-from costgym.envs.session_features import PRICE_UNIT, QUERY_MORE, RUNNING, STATIC
+from costgym.envs.features.session_features import PRICE_UNIT, QUERY_MORE, RUNNING, STATIC
 from costgym.envs.sessions.session import MarketplaceSessionEnv, SessionSeat
 from costgym.simulators.sessions.beliefs import ToolBeliefs, alive, call_seconds
 from costgym.simulators.sessions.draw import call_times

@@ -122,8 +122,7 @@ def leaderboard(
 
 
 def _report(board: "Leaderboard", shown: ReportOptions, json_file: Path | None, quiet: bool) -> None:
-    from costgym.experiments.pages.leaderboard_page import text_of
-    from costgym.experiments.pages.table import print_table
+    from costgym.experiments.pages.table import print_table, text_of
 
     save_json(json_file, board.document)
     if prints(quiet, json_file):

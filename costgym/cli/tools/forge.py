@@ -99,6 +99,7 @@ def _traces(
     quiet: bool,
 ) -> None:  # fmt: skip
     from costgym.cli.data.calibrate import print_reading
+    from costgym.experiments.fit.forge.anonymise import counted
     from costgym.experiments.fit.forge.traces import forge_traces
     from costgym.simulators.files import make_folder, write_atomically
 
@@ -118,7 +119,7 @@ def _traces(
         typer.echo(f"left out: {count} episodes, {reason}")
     print_reading(report["records"])
     if not recorded.no_anonymise:
-        spoken = ", ".join(f"{count} {kind}" for kind, count in report["replaced"].items()) or "nothing"
+        spoken = counted(report["replaced"])
         typer.echo(f"replaced: {spoken}; a pattern or a list of names may miss some, so read the file before you share it")
     typer.echo(f"scenario: {out}" + (f"\npage: {page}" if page is not None else ""))
 

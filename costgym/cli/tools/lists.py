@@ -52,7 +52,7 @@ def agents(json_file: JsonFile = None) -> None:
         screen.print()
     for hint in (
         f"Trained agents, by their run: {', '.join(f'{kind}:RUN' for kind in trained_kinds())}.",
-        "Trained agents that ship, by name: zoo:ppo and others (extra `train`); docs/zoo has their cards.",
+        "Trained agents that ship, by name: zoo:ppo and others (extra `train`); docs/train.md has their cards.",
         "Your own agent, by its file and class: FILE.py:CLASS.",
     ):
         screen.print(hint, markup=False, highlight=False)

@@ -26,8 +26,8 @@ def import_table(
 
     Example: `costgym prices import models.json --date 2026-11-22 --models openai/gpt-4o-mini`
     """
-    from costgym.agents.models.price_imports import import_prices
     from costgym.agents.models.prices import write_prices
+    from costgym.agents.models.prices.imports import import_prices
     from costgym.simulators.files import write_atomically
 
     try:

@@ -4,15 +4,15 @@ import json
 from typing import Any
 
 from costgym.envs.actions import count_tokens, read_usage
+from costgym.envs.actions.spaces import CallText, UnicodeText
 from costgym.envs.base import takes
 from costgym.envs.opencatp.base import OpenCATPBase, OpenCATPSettings
-from costgym.envs.spaces import CallText, UnicodeText
 from costgym.simulators.calls import Usage
 from costgym.simulators.errors import CostGymError, InvalidPlan
 from costgym.simulators.opencatp.tools import IMAGE, SIGNATURES, TOOLS
 from costgym.simulators.opencatp.world import PlanEpisode, PlayedPlan
 from costgym.simulators.plan import TASK_INPUT, Plan
-from costgym.simulators.prompt_cache import USUAL, ModelPrices
+from costgym.simulators.pricing.prompt_cache import USUAL, ModelPrices
 from costgym.simulators.quality import INVALID_PLAN_REWARD
 
 MAX_ACTION_CHARS, MAX_OBSERVATION_CHARS = 100_000, 20_000

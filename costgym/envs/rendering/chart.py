@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from costgym.simulators.calls import Call, WorldEvent
-from costgym.simulators.episode import Episode
 from costgym.simulators.status import LOOKS_OK, Origin, Status
+from costgym.simulators.world.episode import Episode
 
 COLOURS = {
     "ok": "#009E73",

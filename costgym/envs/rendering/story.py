@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from costgym.envs.rendering.chart import number, say, verdict
-from costgym.simulators.episode import Episode
+from costgym.simulators.world.episode import Episode
 
 TEXT_WIDTH = 118  # characters of a line
 MAX_MESSAGE_CHARS = 600

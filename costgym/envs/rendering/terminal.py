@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from costgym.envs.rendering.chart import number
 from costgym.envs.rendering.story import short
 from costgym.simulators.calls import Call
-from costgym.simulators.episode import Episode
 from costgym.simulators.status import Status
+from costgym.simulators.world.episode import Episode
 
 WIDTH = 80  # characters
 MAX_NAME, MAX_OFFER_NAME, BAR = 33, 36, 30  # characters of names in both tables, and of a budget's bar

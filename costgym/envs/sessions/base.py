@@ -9,7 +9,7 @@ import gymnasium as gym
 from pydantic import ValidationError
 
 from costgym.envs.base import ActType, BaseEnv, ObsType, no_episode
-from costgym.envs.session_features import PAUSE_S
+from costgym.envs.features.session_features import PAUSE_S
 from costgym.envs.tool_world import Named, named_scenario
 from costgym.envs.world_spec import Document, WorldSpec
 from costgym.simulators.bounds import refuse

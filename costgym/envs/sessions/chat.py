@@ -10,10 +10,10 @@ from costgym.envs.chat import TalkEnv
 from costgym.envs.rendering.chart import by_tool
 from costgym.envs.sessions.base import CANCEL, NEXT, PAUSE, RECALL, WAIT, SessionBase, SessionSettings
 from costgym.simulators.calls import Call
-from costgym.simulators.episode import Episode
 from costgym.simulators.sessions.episode import SessionEpisode
 from costgym.simulators.status import Status
 from costgym.simulators.tools import ToolCard
+from costgym.simulators.world.episode import Episode
 
 _ABOUT = {
     RECALL: "Answer the present query from memory, for nothing. An answer that is out of date loses the query.",

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costgym.envs.base import checked_action, takes
+from costgym.envs.features.session_features import MEMORIES, Features, boxes, column_names
 from costgym.envs.numeric import NumericEnv
 from costgym.envs.seats import Seat
-from costgym.envs.session_features import MEMORIES, Features, boxes, column_names
 from costgym.envs.sessions.base import CANCEL, OTHERS, SessionBase, SessionSettings
 from costgym.simulators.calls import Call
 from costgym.simulators.errors import check_known

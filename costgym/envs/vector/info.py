@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from costgym.simulators.batch.rng import inlined
 from costgym.simulators.ledger import RESOURCES
-from costgym.simulators.writes import WriteFigures
+from costgym.simulators.world.writes import WriteFigures
 
 FIGURES = (
     "cost_price", "cost_seconds", "cost_sum",

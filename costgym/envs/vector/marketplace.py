@@ -14,12 +14,12 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from costgym.envs.base import InvalidAction, LimitedSpec
-from costgym.envs.templates import MAX_NEEDS, NEED_FEATURES, TOOL_FEATURES
+from costgym.envs.features.templates import MAX_NEEDS, NEED_FEATURES, TOOL_FEATURES
+from costgym.envs.features.writing import ROLE_FEATURES
 from costgym.envs.vector.attributes import AttributesByName
 from costgym.envs.vector.checks import ArrayPool, checked_mode, checked_reset_mask, checked_threads, checked_time_limit
 from costgym.envs.vector.info import COUNTS, FIGURES, WRITTEN, figures_info
 from costgym.envs.vector.kernels import marketplace as kernels
-from costgym.envs.writing import ROLE_FEATURES
 from costgym.simulators.batch.arguments import BoundArguments, rebound
 from costgym.simulators.batch.rng import draw_where, in_threads, stream_words
 from costgym.simulators.batch.state import Batch

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costgym.envs.session_features import LAST, opening
+from costgym.envs.features.session_features import LAST, opening
 from costgym.envs.vector.info import figures_info
 from costgym.envs.vector.kernels import sessions as kernels
 from costgym.envs.vector.marketplace import NativeVectorEnv

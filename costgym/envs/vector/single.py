@@ -14,7 +14,7 @@ from costgym.envs.vector.sessions import NativeSessions
 from costgym.simulators.batch.arguments import rebound
 from costgym.simulators.errors import ConfigError
 from costgym.simulators.ledger import RESOURCES
-from costgym.simulators.writes import WriteFigures
+from costgym.simulators.world.writes import WriteFigures
 
 Info = dict[str, Any]
 Observation = dict[str, NDArray[np.float32]]

@@ -32,7 +32,7 @@ from costgym.experiments.board.run_log import EPISODES, EpisodeOutput, Key, RunL
 from costgym.experiments.board.tracks import track_documents, track_of
 from costgym.experiments.play.costs.spending import Spending, sample_episodes
 from costgym.experiments.play.episodes import RolloutContext, play_many
-from costgym.experiments.play.execution.concurrent import CONCURRENCY, Concurrent, batch_of, engine_for, for_replays
+from costgym.experiments.play.execution.concurrent import Concurrent, batch_of, for_replays
 from costgym.experiments.play.execution.engine import Engine
 from costgym.experiments.play.experience import ExperienceSettings, describe_experience, past_uses
 from costgym.experiments.play.judging.verdicts import Verdicts
@@ -270,10 +270,6 @@ class Run:
         self.results: list[EpisodeResult] = []
         self._experience = NO_PAST_USES
 
-    def engine(self, jobs: int, concurrency: int = CONCURRENCY) -> Engine:
-        """What plays the run's model on this machine."""
-        return engine_for(self.config.model, jobs, concurrency)
-
     def claim(self) -> None:
         """Raise an error if the folder holds another run or other files; it may hold a part of this run."""
         make_folder(self.folder)
@@ -294,11 +290,12 @@ class Run:
                 progress(len(log.found), config.episodes)
             journal = self.folder / REPLIES if isinstance(engine, Concurrent) else None
             entries = Entries(config, self._experience, batch_of(engine), journal, self.players)
+            items = self._work_items(log.found, engine.episodes_per_task if spending is None else 1)
             if spending is None:
-                outputs = engine.stream(play_item, entries, self._work_items(log.found, engine.episodes_per_task))
+                outputs = engine.stream(play_item, entries, items)
             else:
                 self._expect_spending(spending, log.found)
-                singles = (((*item[:3],), item) for item in self._work_items(log.found, 1))
+                singles = (((*item[:3],), item) for item in items)
                 outputs = spending.stream(engine, play_item, entries, singles, lambda output: output.result)
             for played in outputs:
                 log.add(played)

@@ -24,9 +24,9 @@ from costgym.experiments.play.trajectories.format import Header, Trajectory, che
 from costgym.experiments.play.trajectories.record import digest
 from costgym.experiments.play.trajectories.replay import Step, replay_recorded, trajectory_files
 from costgym.simulators.calls import Call
-from costgym.simulators.episode import Episode
 from costgym.simulators.errors import ConfigError, CostGymError, DataError, UnknownName
 from costgym.simulators.files import iter_lines
+from costgym.simulators.world.episode import Episode
 
 TIMELINE_COLUMNS = 60
 MARKS = {

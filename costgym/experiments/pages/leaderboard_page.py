@@ -5,8 +5,6 @@ without a script, which follows the reader's choices in the address. Every name 
 same bytes.
 """
 
-import csv
-import io
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,11 +18,10 @@ from costgym.experiments.board.conditions import (
     condition_ranks,
     currency_of,
     grading_of,
-    rank_rows,
     ranking_metric,
     row_key,
     seeds_of,
-    settings_of,
+    settings_label,
     shown_first,
 )
 from costgym.experiments.board.rows import (
@@ -55,10 +52,9 @@ from costgym.experiments.pages.first_screen import first_screen
 from costgym.experiments.pages.html import asset, embedded, render
 from costgym.experiments.pages.learning_curves import curves_section
 from costgym.experiments.pages.sections import sections_of
-from costgym.experiments.pages.table import ALWAYS_SHOWN, markdown_of
-from costgym.experiments.play.metric_registry import REGISTRY, Metric, Row, cell, figure, interval, plain
+from costgym.experiments.pages.table import ALWAYS_SHOWN, csv_of
+from costgym.experiments.play.metric_registry import Metric, Row, brief, cell, figure, interval, plain
 from costgym.experiments.play.metrics import GRADINGS
-from costgym.simulators.files import json_text
 
 COLUMNS = 4  # figures that the table shows at first; a button shows all
 CSV = "leaderboard.csv"
@@ -90,47 +86,12 @@ def pages_of(leaderboard: Mapping[str, Any], episodes: bool = False) -> dict[str
     return {**{file: page_of(leaderboard, track, episodes) for track, file in files.items()}, CSV: csv_of(leaderboard)}
 
 
-def text_of(leaderboard: Mapping[str, Any], format: str, wide: bool = False) -> str:
-    """Write a leaderboard for a pipe: as `tsv`, `markdown` or `json`."""
-    if format == "markdown":
-        return markdown_of(leaderboard, wide)
-    return csv_of(leaderboard, "\t") if format == "tsv" else json_text(leaderboard)
-
-
-def csv_of(leaderboard: Mapping[str, Any], delimiter: str = ",") -> str:
-    """Write the rows of all tracks for spreadsheets: a column for each limit, setting, figure, and end of an interval."""
-    rows = rank_rows(leaderboard.get("rows") or [], leaderboard)
-    limits = sorted({name for row in rows for name in row.get("budget") or {}})
-    varied = [settings_of(row, leaderboard) for row in rows]
-    settings = sorted({name for row_settings in varied for name in row_settings})
-    figures = [key for key in REGISTRY if any(figure(row, key) is not None for row in rows)]
-    ends = [key for key in figures if any(interval(row, key) for row in rows)]
-    about = ("track", "agent", "model", "env", "grading", "verified")
-    text = io.StringIO()
-    lines = csv.writer(text, delimiter=delimiter, lineterminator="\n")
-    spans = [f"{key}_{end}" for key in ends for end in ("low", "high")]
-    lines.writerow([*about, *(f"budget_{name}" for name in limits), *settings, "episodes", *figures, *spans])
-    for row, row_settings in zip(rows, varied, strict=True):
-        cells = [row.get(name) for name in about] + [(row.get("budget") or {}).get(name) for name in limits]
-        cells += [row_settings.get(name) for name in settings] + [row.get("episodes")]
-        cells += [figure(row, key) for key in figures]
-        cells += [end for key in ends for end in interval(row, key) or ("", "")]
-        lines.writerow([_harmless(value) if isinstance(value, str) else value for value in cells])
-    return text.getvalue()
-
-
-def _harmless(text: str) -> str:
-    """Keep a spreadsheet from taking a name for a formula."""
-    return f"'{plain(text)}" if text[:1] in ("=", "+", "-", "@") else plain(text)
-
-
 def page_of(leaderboard: Mapping[str, Any], track: str | None = None, episodes: bool = False) -> str:
     """Render the page of a leaderboard's track (None: the first) as a whole HTML document. Rows may be in any order; a
     `scenario` with name, description and currency, and `verified` rows, are shown where they are there."""
     files, views = track_files(leaderboard), tracks_in_order(leaderboard)
     leaderboard = next((view for view in views if view.get("track") == track), views[0])
     here = str(leaderboard.get("track", ""))
-    title = TRACKS[here].title if here in TRACKS else "Tool-using agents"
     grading = leaderboard["grading"] if leaderboard.get("grading") in GRADINGS else grading_of(leaderboard.get("rows") or [])
     groups = by_condition(leaderboard.get("rows") or [], leaderboard, grading)
     block = block_by_row(groups)
@@ -151,7 +112,7 @@ def page_of(leaderboard: Mapping[str, Any], track: str | None = None, episodes: 
         js=Markup(asset("page.js")),
         title=f"costgym leaderboard: {leaderboard.get('suite', '')}, seed {leaderboard.get('seed', '')}",
         grading=grading,
-        heading=title if title.endswith("?") else f"{title}: which one for your budget?",
+        heading=TRACKS[here].question if here in TRACKS else "Which agent for your budget?",
         tracks=[
             {"href": files[str(view["track"])], "title": TRACKS[str(view["track"])].title, "here": view["track"] == here}
             for view in views
@@ -165,6 +126,7 @@ def page_of(leaderboard: Mapping[str, Any], track: str | None = None, episodes: 
         about=[TRACKS[here].sees if here in TRACKS else "", plain(scenario.get("description") or "")],
         condition=chosen,
         conditions=len(groups),
+        varied=any(settings_label(row, leaderboard) for row in rows),
         ranking_note=_ranking_note(
             rows, columns[0], any(band for of_grading in ranks.values() for _, _, band in of_grading.values())
         ),
@@ -230,13 +192,14 @@ def _sentence(rows: Sequence[Row], groups: Sequence[Sequence[Row]], leaderboard:
     counts = sorted({int(row.get("episodes") or 0) for row in rows})
     episodes = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
     if len(groups) > 1:
-        kind = "conditions" if any(settings_of(row, leaderboard) for row in rows) else "budgets"
+        kind = "conditions" if any(settings_label(row, leaderboard) for row in rows) else "budgets"
         condition = f"under each of {len(groups)} {kind}"
     else:
         condition = f"({condition_label(rows[0], leaderboard)})"
-    played = f"{agents} agent{'s' * (agents != 1)} met the same simulated tools, {episodes} episodes each {condition}."
+    who = "1 agent played" if agents == 1 else f"{agents} agents played the same"
+    played = f"{who} {episodes} episodes {condition}{', with the same luck' * (agents > 1)}."
     if simulated := sum(is_simulated(row) for row in rows):
-        whose = "Its language model is" if simulated == len(rows) else "Some language models, marked in the table, are"
+        whose = "Their language model is" if simulated == len(rows) else "Some language models, marked in the table, are"
         return f"{played} {whose} simulated: such figures compare strategies and say nothing about a real model."
     recorded = " Replayed agents were trained and recorded before." if any(badge(row) for row in rows) else ""
     return (
@@ -384,7 +347,7 @@ def _cell(row: Row, metric: Metric, peers: Sequence[Row], ranks: Mapping[str, Ra
             _, rank, band = ranks[grading or GRADINGS[0]][id(row)]
             leads = bool(value) and (rank == "1" or band.startswith("1–"))
         leads = leads and not is_reference(row) and is_metered(row)
-        figures.append({"grading": grading, **cell(row, key, metric.kind), "best": leads, "strip": strip})
+        figures.append({"grading": grading, **cell(row, key, metric.kind, brief), "best": leads, "strip": strip})
     return figures
 
 

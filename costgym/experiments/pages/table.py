@@ -1,5 +1,7 @@
-"""The leaderboard in a terminal, and as Markdown."""
+"""The leaderboard in a terminal, and as Markdown, TSV, CSV or JSON."""
 
+import csv
+import io
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +19,8 @@ from costgym.experiments.board.conditions import (
     condition_label,
     currency_of,
     grading_of,
+    rank_rows,
+    settings_of,
 )
 from costgym.experiments.board.rows import (
     MAX_REASONS,
@@ -40,7 +44,8 @@ from costgym.experiments.board.rows import (
 from costgym.experiments.board.tracks import TRACKS
 from costgym.experiments.pages.agent_notes import judge_note
 from costgym.experiments.pages.answers import answer_first
-from costgym.experiments.play.metric_registry import Metric, Row, estimate, figure, plain, unit_of, written
+from costgym.experiments.play.metric_registry import REGISTRY, Metric, Row, estimate, figure, interval, plain, unit_of, written
+from costgym.simulators.files import json_text
 
 ALWAYS_SHOWN = {
     PASS_RATE: {PASS_RATE, "cost_per_success", "budget_failure_rate"},
@@ -88,6 +93,40 @@ def markdown_of(leaderboard: Mapping[str, Any], wide: bool = False) -> str:
             title = ", ".join(filter(None, (heading, table.condition(group))))
             parts.append(f"**{title}**\n\n" + "\n".join(f"| {' | '.join(line)} |" for line in table.markdown(group)))
     return "\n\n".join(parts) + "\n"
+
+
+def text_of(leaderboard: Mapping[str, Any], format: str, wide: bool = False) -> str:
+    """Write a leaderboard for a pipe: as `tsv`, `markdown` or `json`."""
+    if format == "markdown":
+        return markdown_of(leaderboard, wide)
+    return csv_of(leaderboard, "\t") if format == "tsv" else json_text(leaderboard)
+
+
+def csv_of(leaderboard: Mapping[str, Any], delimiter: str = ",") -> str:
+    """Write the rows of all tracks for spreadsheets: a column for each limit, setting, figure, and end of an interval."""
+    rows = rank_rows(leaderboard.get("rows") or [], leaderboard)
+    limits = sorted({name for row in rows for name in row.get("budget") or {}})
+    varied = [settings_of(row, leaderboard) for row in rows]
+    settings = sorted({name for row_settings in varied for name in row_settings})
+    figures = [key for key in REGISTRY if any(figure(row, key) is not None for row in rows)]
+    ends = [key for key in figures if any(interval(row, key) for row in rows)]
+    about = ("track", "agent", "model", "env", "grading", "verified")
+    text = io.StringIO()
+    lines = csv.writer(text, delimiter=delimiter, lineterminator="\n")
+    spans = [f"{key}_{end}" for key in ends for end in ("low", "high")]
+    lines.writerow([*about, *(f"budget_{name}" for name in limits), *settings, "episodes", *figures, *spans])
+    for row, row_settings in zip(rows, varied, strict=True):
+        cells = [row.get(name) for name in about] + [(row.get("budget") or {}).get(name) for name in limits]
+        cells += [row_settings.get(name) for name in settings] + [row.get("episodes")]
+        cells += [figure(row, key) for key in figures]
+        cells += [end for key in ends for end in interval(row, key) or ("", "")]
+        lines.writerow([_harmless(value) if isinstance(value, str) else value for value in cells])
+    return text.getvalue()
+
+
+def _harmless(text: str) -> str:
+    """Keep a spreadsheet from taking a name for a formula."""
+    return f"'{plain(text)}" if text[:1] in ("=", "+", "-", "@") else plain(text)
 
 
 def print_row(row: Row, console: Console, world: Mapping[str, Any]) -> None:

@@ -108,7 +108,11 @@ SHARES = ("success", "failure_after_failure", "refused")
 def calibration_page(calibration: Calibration) -> str:
     """The report as a page that works from disk, has no script and asks nothing of the network."""
     report = calibration.report
-    tools = [_calibrated(name, row, calibration) for name, row in report["tools"].items()]
+    written_tools = calibration.document["source"].get("tools", [])
+    tools = [
+        _calibrated(name, row, calibration) | _fitted(row, written_tools[number : number + 1])
+        for number, (name, row) in enumerate(report["tools"].items())
+    ]
     judged = [figure["within"] for row in report["tools"].values() for figure in row.get("reproduced", {}).values()]
     return render(
         "calibration.html",
@@ -117,6 +121,9 @@ def calibration_page(calibration: Calibration) -> str:
         name=calibration.scenario.name,
         report=report,
         tools=tools,
+        tasks=_recorded(calibration.document),
+        charts=any(tool["charts"] for tool in tools),
+        currency=str(calibration.document.get("currency", "credits")),
         judged=len(judged),
         within=sum(judged),
     )
@@ -137,6 +144,47 @@ def _calibrated(name: str, row: Mapping[str, Any], calibration: Calibration) -> 
         for figure, value in reproduced.items()
     ]
     return {"name": name, "calls": row["calls"], "rows": rows, "charts": _charts(name, reproduced, calibration)}
+
+
+def _fitted(row: Mapping[str, Any], written_tool: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """A line of the table of tools: what the log says of one, and what the scenario has of it."""
+    low, high = row["success_ci95"]
+    schema = written_tool[0].get("input_schema", {}) if written_tool else {}
+    return {
+        "success": f"{row['success']:.1%}",
+        "interval": f"{low:.1%}–{high:.1%}",
+        "price": "–" if row["price"] is None else f"{row['price']['fee']:.3g}",
+        "seconds": "–" if row["latency"] is None else f"{row['latency']['median_s']:.3g}",
+        "takes": ", ".join(schema.get("properties", {})) or "–",
+        "writes": bool(written_tool and written_tool[0].get("writes")),
+    }
+
+
+def _recorded(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Some tasks that a log was made into: their queries, and the calls with the facts that answer them."""
+    tasks = document["source"].get("tasks")
+    return [
+        {
+            "query": task["query"],
+            "steps": [
+                {
+                    "call": need["capability"],
+                    "arguments": ", ".join(f"{name} {_link(value)}" for name, value in need.get("arguments", {}).items()),
+                    "fact": need["fact"],
+                    "asked": need.get("asked", True),
+                }
+                for need in task["needs"]
+            ],
+        }
+        for task in (tasks if isinstance(tasks, list) else [])[:MAX_TASKS]
+        if "query" in task and "fact" in task["needs"][0]
+    ]
+
+
+def _link(value: Any) -> str:
+    """An argument in words: the result of an earlier call, or the value itself."""
+    text = str(value)
+    return f"from call {int(text[1:-1]) + 1}" if text[:1] == "{" and text[1:-1].isdigit() else text
 
 
 def _unseen(figure: str, value: Mapping[str, Any] | None) -> str:

@@ -14,9 +14,9 @@ from costgym.experiments.play.execution.engine import Engine
 from costgym.experiments.play.results import COST_WITHOUT_CACHE, ORIGINS, TOKEN_COST, EpisodeResult
 from costgym.experiments.play.trajectories.format import URL, Header, Trajectory, parse_header
 from costgym.experiments.play.trajectories.record import AgentCrash, Crashes, played, record, replies_of
-from costgym.simulators.episode import Episode
 from costgym.simulators.errors import InfrastructureError
 from costgym.simulators.status import Origin, Status
+from costgym.simulators.world.episode import Episode
 
 INFRASTRUCTURE_TRIES = 3  # number of times that an episode is played before it counts as void, if the infrastructure fails
 

@@ -67,7 +67,7 @@ BILL = record_type([(name, np.float64) for name in ("price", "started", "ready")
 ENTITY = record_type(
     [("since", np.float64), ("count", np.int32), ("seen", np.int32), ("duplicates", np.int32), ("perhaps", np.bool_)]
 )
-"""The effects on what a need wants; see `simulators.writes.Record`. With a count of 0, `since` says nothing."""
+"""The effects on what a need wants; see `simulators.world.writes.Record`. With a count of 0, `since` says nothing."""
 BURST = record_type([(name, np.float64) for name in ("begin", "end", "before")] + [("count", np.int64)])
 """The outage that an episode looked at last, as `records.in_outage` keeps it."""
 

@@ -10,7 +10,7 @@ from costgym.simulators.draws import stable_integer
 from costgym.simulators.forge.values import draw, put_value
 from costgym.simulators.tasks import Task, normalise
 from costgym.simulators.tools import WRITE, Tool
-from costgym.simulators.writes import about
+from costgym.simulators.world.writes import about
 
 if TYPE_CHECKING:
     from costgym.simulators.forge.source import ForgedCapability, ForgedFact, ForgedSource, ValueForm

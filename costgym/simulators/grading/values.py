@@ -42,6 +42,7 @@ _DIGITS = (
     r"|\d+\.\d+|\d+,\d{1,2}(?![\d,])|0,\d+|\d+"
 )
 _NUMBER = re.compile(
+    r"(?=[-+$€£¥₹\d]|minus |negative |us|eur|gbp|chf|nok|jpy|inr)"  # how one begins: elsewhere the rest need not be tried
     r"(?P<sign>(?<![\w.,)])[-+]|\bminus |\bnegative )?"
     r"(?P<before>(?:us\$|\b(?:usd|eur|gbp|chf|nok|jpy|inr)|[$€£¥₹])\s?)?(?P<inner>-)?"
     r"(?<![\d.])(?P<digits>" + _DIGITS + r")(?P<exponent>e[+-]?\d{1,3}(?!\w))?"
@@ -54,7 +55,7 @@ _UNIT = re.compile(
 )
 _BELOW_ZERO = re.compile(r"\s?(?:degrees?|°\s?[cf]?)?(?: celsius| fahrenheit)? below zero")
 _CODE = re.compile(r"(?<![\w])(?=[\w-]*\d)(?=[\w-]*[a-z])[a-z0-9]+(?:[-_/][a-z0-9]+)*(?!\w)")
-_MARKUP = re.compile(r"\*+|~~|`+|(?<!\w)_+(?=\w)|(?<=\w)_+(?!\w)|\\boxed|\\text|\\mathrm|\\[,;!()\[\]]")
+_MARKUP = re.compile(r"(?=[*~`_\\])(?:\*+|~~|`+|(?<!\w)_+(?=\w)|(?<=\w)_+(?!\w)|\\boxed|\\text|\\mathrm|\\[,;!()\[\]])")
 
 _LETTERS = str.maketrans({"−": "-", "‑": "-", "‐": "-", "“": '"', "”": '"', "«": '"', "»": '"', "’": "'", "‘": "'"})
 

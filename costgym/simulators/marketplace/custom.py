@@ -18,7 +18,7 @@ from costgym.simulators.grading.facts import fact_of
 from costgym.simulators.marketplace.market import Marketplace, Source
 from costgym.simulators.tasks import Need, Task, TaskSet, arguments_match, normalise
 from costgym.simulators.tools import CHECK, KEY, UNDO, WRITE, Catalog, Effect, Tool, ToolProfile
-from costgym.simulators.writes import about
+from costgym.simulators.world.writes import about
 
 _PLACE = re.compile(r"\{(\d+)\}")
 Finite = Annotated[float, Field(allow_inf_nan=False)]

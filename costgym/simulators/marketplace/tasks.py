@@ -114,7 +114,8 @@ class Offers:
             chained = chained and bool(pairs)
         chosen: list[Capability] = list(luck.pick(pairs)) if chained else []
         while len(chosen) < needs:
-            chosen.append(_next(luck, group, chosen, [c for c in members if c not in chosen]))
+            names = {c.name for c in chosen}  # equality of capabilities compares all their fields
+            chosen.append(_next(luck, group, chosen, [c for c in members if c.name not in names]))
         chosen = luck.order(chosen)
         provided = {c.gives for c in chosen if c.gives} if chained else set()
         chosen.sort(key=lambda c: any(c.takes(kind) for kind in provided))  # what a call needs is asked for before it

@@ -12,7 +12,6 @@ from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from costgym.simulators.decision.conversation import OPENER_SHARE, arithmetic, reword, tool_query
-from costgym.simulators.episode import Episode
 from costgym.simulators.errors import ConfigError
 from costgym.simulators.grading import read_answer, states
 from costgym.simulators.marketplace.answers import GeneratedAnswers
@@ -33,6 +32,7 @@ from costgym.simulators.opencatp.tools import IMAGE_TOOLS, READER_TOOLS, SIGNATU
 from costgym.simulators.status import Status
 from costgym.simulators.tasks import Need, Task, normalise
 from costgym.simulators.tools import Catalog, Tool
+from costgym.simulators.world.episode import Episode
 
 if TYPE_CHECKING:
     from costgym.simulators.marketplace.tasks import TaskWriter

@@ -7,7 +7,7 @@ from costgym.simulators.errors import check_known
 from costgym.simulators.opencatp.profile import v100
 from costgym.simulators.opencatp.tools import SIGNATURES
 from costgym.simulators.opencatp.world import whole_bytes
-from costgym.simulators.prompt_cache import PER_DOLLAR
+from costgym.simulators.pricing.prompt_cache import PER_DOLLAR
 from costgym.simulators.tasks import Task
 from costgym.simulators.world import World
 

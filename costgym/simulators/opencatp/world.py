@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from costgym.simulators.calls import Call, Candidate, Usage
-from costgym.simulators.episode import Episode
 from costgym.simulators.errors import ConfigError
 from costgym.simulators.failures import FailureModel
 from costgym.simulators.ledger import Budget
@@ -21,6 +20,7 @@ from costgym.simulators.status import Status
 from costgym.simulators.tasks import OnlyTask, Task, TaskSet
 from costgym.simulators.tools import Catalog, Tool, ToolProfile
 from costgym.simulators.world import World
+from costgym.simulators.world.episode import Episode
 
 WRITING = "plan"  # the name under which a ledger charges the tokens of a plan
 _STEPS_PER_MB = 2**20  # whole bytes: fractions of a MB do not add up exactly, so memory could not always be given back

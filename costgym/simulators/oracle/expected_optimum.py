@@ -17,14 +17,14 @@ from collections.abc import Iterable, Sequence
 from math import inf
 from typing import NamedTuple
 
-from costgym.simulators.belief import Belief, cut_share, expected_price
 from costgym.simulators.calls import Candidate
-from costgym.simulators.episode import Episode
 from costgym.simulators.rules.calls import is_warm
 from costgym.simulators.rules.gateway import admits
 from costgym.simulators.tasks import needed
 from costgym.simulators.tools import READ, WRITE
 from costgym.simulators.world import World
+from costgym.simulators.world.belief import Belief, cut_share, expected_price
+from costgym.simulators.world.episode import Episode
 
 _SLACK = 1e-9
 

@@ -9,7 +9,6 @@ played on a real episode; where it attains the bound it is the optimum. Else a b
 """
 
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
 from heapq import heappop, heappush
@@ -19,7 +18,6 @@ from typing import Any
 
 from costgym.simulators.calls import QUANTILES, Call, Candidate
 from costgym.simulators.draws import OUTCOME
-from costgym.simulators.episode import Episode
 from costgym.simulators.ledger import Budget, Enforcement
 from costgym.simulators.quality import quality_of_plan
 from costgym.simulators.rules import layout
@@ -32,6 +30,7 @@ from costgym.simulators.status import Status
 from costgym.simulators.tasks import needed
 from costgym.simulators.tools import CHECK, READ, WRITE, Same
 from costgym.simulators.world import World
+from costgym.simulators.world.episode import Episode
 
 WAIT = -1  # an action of a plan: go to the next completion or event
 TRIES, COMBINATIONS, NODES = 64, 256, 300
@@ -127,7 +126,7 @@ class _Solver:
         self.enforcement, self.patient, self.concurrent = enforcement, patient, concurrent
         self.searching = searching and world.retriever is not None
         self.scratch = self._opened(world.episode(number, seed))
-        self.tools: dict[int, list[ToolState]] = {}  # by slot, after each number of calls
+        self.tools: dict[int, tuple[ToolState, list[bool]]] = {}  # by slot, with whether each of its calls finds it working
         self.after = [need.after for need in self.scratch.needs]
         self.required = [need.required for need in self.scratch.needs]
         self.state = [need.state for need in self.scratch.needs]
@@ -174,9 +173,10 @@ class _Solver:
         """Return whether the k-th call of a tool brings what it is for, inside or outside an outage, and its price at factor 1
         where its instance is warm but for the first call's."""
         scratch, rules = self.scratch, self.scratch.rules
-        tool, (_, u_kind, u_duration, u_content) = self._tool_at(spec, k), scratch.draws_of(spec.index).at(k, spec.index)
+        tool, works = self._tool_at(spec, k)
+        _, u_kind, u_duration, u_content = scratch.draws_of(spec.index).at(k, spec.index)
         status = Status.OUTAGE if outage else Status.OK
-        if not outage and not tool.works:
+        if not outage and not works:
             status = way_to_fail(scratch, rules, scratch, tool, u_kind)
         drawn_s = spec.latency_s * spec.factors[int(u_duration * QUANTILES)]
         duration, status = runs_for(spec, drawn_s, status)
@@ -187,13 +187,16 @@ class _Solver:
         billed = duration + spec.cold_start_s if rules.bill_cold_start and k == 1 else duration
         return brings, price_of(spec, 1.0, duration, billed)
 
-    def _tool_at(self, spec: Candidate, k: int) -> ToolState:
-        """What decides how a tool's calls end, after its k-th call has started."""
-        states = self.tools.setdefault(spec.index, [self.scratch.hidden_state(spec)])
-        while len(states) <= k:
-            states.append(copy(states[-1]))
-            start_next(spec, states[-1], self.scratch.draws_of(spec.index).at(len(states) - 1, spec.index)[OUTCOME])
-        return states[k]
+    def _tool_at(self, spec: Candidate, k: int) -> tuple[ToolState, bool]:
+        """A tool's hidden state, and whether its k-th call finds it working."""
+        known = self.tools.get(spec.index)
+        if known is None:
+            known = self.tools[spec.index] = self.scratch.hidden_state(spec), [False]  # there is no call 0
+        tool, works = known
+        while len(works) <= k:
+            start_next(spec, tool, self.scratch.draws_of(spec.index).at(len(works), spec.index)[OUTCOME])
+            works.append(tool.works)
+        return tool, works[k]
 
     def options(self, need: int, counts: Sequence[int], every: bool) -> list[Option]:
         """Ways to meet a need after the calls already made of each slot, cheapest first; only the cheapest unless `every`."""

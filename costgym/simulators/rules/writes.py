@@ -103,9 +103,9 @@ def need_met(tables: Any, state: Any, i: Any, need: Any, stated: Any) -> Any:
 
 
 def figures(tables: Any, state: Any, i: Any) -> Any:
-    """The figures of the present state in the order of `simulators.writes.WriteFigures`, as if it were the final one: whether
-    every wanted effect is there once and no other, duplicates, effects that nobody wants, and what those are worth. Effects
-    that settle later are among them."""
+    """The figures of the present state in the order of `simulators.world.writes.WriteFigures`, as if it were the final one:
+    whether every wanted effect is there once and no other, duplicates, effects that nobody wants, and what those are worth.
+    Effects that settle later are among them."""
     e = layout.episode(state, i)
     correct, duplicates, surplus, lost = True, 0, 0, 0.0
     for entity in layout.entities(tables, state, i):

@@ -6,12 +6,12 @@ from math import exp
 import numpy as np
 from numpy.typing import NDArray
 
-from costgym.simulators.belief import advert_likelihood, reliabilities
 from costgym.simulators.calls import CONNECTION_REFUSED_S, latency_factors
 from costgym.simulators.failures import FailureModel, state_chances
 from costgym.simulators.sessions.plan import SPREADS, TIMEOUT_S, kind_shares
 from costgym.simulators.sessions.rules import SessionRules
 from costgym.simulators.status import Status
+from costgym.simulators.world.belief import advert_likelihood, reliabilities
 
 Floats = NDArray[np.float64]
 _SAYS_NOTHING = (Status.OUTAGE, Status.CANCELLED)

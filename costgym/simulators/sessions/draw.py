@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from costgym.simulators.belief import reliabilities
 from costgym.simulators.calls import NORMAL_QUANTILES, QUANTILES, latency_factors
 from costgym.simulators.errors import ConfigError
 from costgym.simulators.failures import state_chances
@@ -19,6 +18,7 @@ from costgym.simulators.scenario import Scenario, worlds_of
 from costgym.simulators.sessions.plan import FACTORS, SPREADS, TIMEOUT_S, WINDOW_S, plan_of
 from costgym.simulators.sessions.rules import VALUES, SessionRules, rules_of
 from costgym.simulators.tools import Tool, ToolProfile
+from costgym.simulators.world.belief import reliabilities
 
 Floats = NDArray[np.float64]
 ALIVE, DEGRADED, DEAD = range(3)

@@ -7,10 +7,9 @@ from typing import Any
 
 from costgym.simulators.calls import Call, Candidate
 from costgym.simulators.draws import KIND, Draws
-from costgym.simulators.episode import Episode
 from costgym.simulators.failures import Bursts, BurstTimes
 from costgym.simulators.ledger import Budget, Enforcement
-from costgym.simulators.prompt_cache import PER_DOLLAR, USUAL, in_currency
+from costgym.simulators.pricing.prompt_cache import PER_DOLLAR, USUAL, in_currency
 from costgym.simulators.rules import actions, calls, layout
 from costgym.simulators.rules import sessions as book
 from costgym.simulators.rules.failures import pick
@@ -22,6 +21,7 @@ from costgym.simulators.sessions.rules import SessionRules, rules_of
 from costgym.simulators.tasks import Grade, Need, OnlyTask, Task
 from costgym.simulators.tools import Catalog, Tool
 from costgym.simulators.world import World
+from costgym.simulators.world.episode import Episode
 
 
 class _NoAnswers:

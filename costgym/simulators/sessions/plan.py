@@ -7,11 +7,11 @@ from types import SimpleNamespace
 import numpy as np
 from numpy.typing import NDArray
 
-from costgym.simulators.belief import reliabilities
 from costgym.simulators.calls import CONNECTION_REFUSED_S, NORMAL_QUANTILES, QUANTILES, latency_factors
 from costgym.simulators.draws import log, stable_integer
 from costgym.simulators.failures import FailureModel, state_chances
 from costgym.simulators.sessions.rules import rules_of
+from costgym.simulators.world.belief import reliabilities
 
 SPREADS = (0.3, 0.5, 0.7, 0.9)  # of a call's duration around its tool's median; the widest has a tail that the time-out cuts
 FACTORS = (0.5, 0.75, 1.0, 1.5, 2.0)  # that a change sets on a tool's price

@@ -20,7 +20,7 @@ from costgym.experiments.play.execution.engine import Local
 from costgym.experiments.play.experience import ExperienceSettings, past_uses
 from costgym.experiments.play.trajectories.record import record
 from costgym.simulators.errors import UnknownName
-from costgym.simulators.usage import Prompt, Usage
+from costgym.simulators.pricing.usage import Prompt, Usage
 
 CHAT = "costgym/MarketplaceChat-v1"
 

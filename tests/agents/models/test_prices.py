@@ -9,11 +9,11 @@ import pytest
 
 import costgym
 from costgym.agents.models.named import priced_for
-from costgym.agents.models.price_imports import import_prices
 from costgym.agents.models.prices import SHIPPED, load_prices, shipped_prices
+from costgym.agents.models.prices.imports import import_prices
 from costgym.cli.tools.prices import import_table
 from costgym.simulators.errors import ConfigError, UnknownName
-from costgym.simulators.prompt_cache import CacheRules, LongPrices, ModelPrices
+from costgym.simulators.pricing.prompt_cache import CacheRules, LongPrices, ModelPrices
 from costgym.simulators.scenario import TokenPrices, load_scenario
 
 DAY = datetime.date(2026, 11, 22)
@@ -93,7 +93,7 @@ def test_everything_that_genai_prices_says_of_a_day_is_read(monkeypatch: pytest.
     dated = [Part(constraint=None, prices=old), Part(constraint=Part(active=lambda noon: noon.date() >= DAY), prices=new)]
     model = Part(id="m", prices=dated, context_window=1_000_000, price_variants=tiers)
     package = Part(providers=[Part(id="v", models=[model])])
-    monkeypatch.setattr("costgym.agents.models.price_imports.require", lambda name, extra: package)
+    monkeypatch.setattr("costgym.agents.models.prices.imports.require", lambda name, extra: package)
     assert import_prices("genai-prices", DAY).models["v/m"] == ModelPrices(
         input=2, output=10, cached=0.2, cache_write=2.5, cache_write_1h=4, batch=0.5, window=1_000_000, search_per_query=0.01,
         per_request=0.005,

@@ -16,10 +16,10 @@ from costgym.envs.rendering.chart import COLOURS, chart_of, number, ticks, verdi
 from costgym.envs.rendering.draw import _Layout, chart_drawing, chart_picture, fit, text_width, wrap
 from costgym.envs.rendering.terminal import choice_text, episode_table
 from costgym.simulators.calls import WorldEvent
-from costgym.simulators.episode import Episode
 from costgym.simulators.failures import Bursts
 from costgym.simulators.ledger import Budget
 from costgym.simulators.status import Status
+from costgym.simulators.world.episode import Episode
 from tests.helpers.worlds import BROKEN, small_world, tool
 
 

@@ -25,7 +25,7 @@ from costgym.experiments.pages.table import print_table
 from costgym.experiments.play.episodes import play_many
 from costgym.simulators.calls import Prompt, Usage
 from costgym.simulators.errors import InfrastructureError
-from costgym.simulators.prompt_cache import USUAL
+from costgym.simulators.pricing.prompt_cache import USUAL
 from tests.helpers.epochs import board as arena
 from tests.helpers.epochs import entry, epoch, rows
 

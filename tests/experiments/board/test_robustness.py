@@ -9,7 +9,7 @@ from costgym.experiments.board.conditions import CALM
 from costgym.experiments.board.run_config import make_run_config
 from costgym.experiments.board.submissions.submission import validate_run
 from costgym.experiments.leaderboard import run
-from costgym.simulators.marketplace.stress import Stress
+from costgym.simulators.stress import Stress
 
 
 @pytest.fixture(scope="module")

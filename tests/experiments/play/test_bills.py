@@ -13,7 +13,7 @@ from costgym.cli.play.cost_tables import ERROR_OF_MEAN
 from costgym.experiments.play.costs.bills import Bills, PlayedEpisode, play_billed
 from costgym.experiments.play.costs.forecast import forecast
 from costgym.simulators.errors import ConfigError, UnknownName
-from costgym.simulators.prompt_cache import CacheRules, ModelPrices, in_currency
+from costgym.simulators.pricing.prompt_cache import CacheRules, ModelPrices, in_currency
 from costgym.simulators.scenario import TokenPrices, load_scenario
 from tests.helpers.command_line import invoke
 
@@ -120,7 +120,7 @@ def test_the_command_forecasts_a_month_offline(tmp_path: Path) -> None:
     assert len(rows) == 8 and rows[-1]["change"]["from"] == "react" and "change" not in rows[0]
     contract = {"usd_per_task", "usd_p50", "usd_p95", "usd_per_success", "usd_per_month", "success", "cached_share"}
     assert contract <= set(rows[0])
-    assert load_prices("costgym/agents/models/prices_2026_11.yaml").date.isoformat() == rows[0]["prices"]
+    assert load_prices("costgym/agents/models/prices/prices_2026_11.yaml").date.isoformat() == rows[0]["prices"]
 
 
 CALL = '{"trace_id": "t", "model": "m", "prompt_tokens": 100, "completion_tokens": 9}'

@@ -100,7 +100,7 @@ def observation(count: int = 3) -> dict[str, Any]:
 @pytest.mark.native
 def test_the_order_of_tools_and_needs_does_not_matter() -> None:
     from costgym.agents.tool_network import ToolNetwork
-    from costgym.envs.templates import TOOL_FEATURES
+    from costgym.envs.features.templates import TOOL_FEATURES
 
     torch.manual_seed(0)
     network, seen = ToolNetwork(NetworkSettings(hidden_size=16)), observation()
@@ -118,7 +118,7 @@ def test_the_order_of_tools_and_needs_does_not_matter() -> None:
 @pytest.mark.native
 def test_the_number_of_steps_so_far_is_not_read() -> None:
     from costgym.agents.tool_network import ToolNetwork
-    from costgym.envs.templates import RESOURCE_FEATURES
+    from costgym.envs.features.templates import RESOURCE_FEATURES
 
     network, seen = ToolNetwork(), observation()
     later = {**seen, "resources": seen["resources"].clone()}

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costgym.simulators.belief import Belief, cut_share
 from costgym.simulators.failures import FailureModel, state_chances
 from costgym.simulators.ledger import Budget
 from costgym.simulators.oracle.expected_optimum import ExpectedOptimumPolicy, Offer, choose_call
 from costgym.simulators.rules.gateway import admits
 from costgym.simulators.status import Status
+from costgym.simulators.world.belief import Belief, cut_share
 from tests.helpers.worlds import Spec, small_world, tool
 
 MODEL = FailureModel(slip=0.1, persistence=0.3)

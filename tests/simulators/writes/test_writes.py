@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import costgym
-from costgym.simulators.episode import Episode
 from costgym.simulators.errors import DataError
 from costgym.simulators.scenario import load_scenario, parse_scenario
 from costgym.simulators.status import Status
-from costgym.simulators.writes import WriteFigures
+from costgym.simulators.world.episode import Episode
+from costgym.simulators.world.writes import WriteFigures
 from tests.helpers.desks import FLIGHT, desk, scenario, tool
 
 CHECK, UNDO = 1, 2

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from costgym.envs import session_columns
-from costgym.envs.session_features import PAUSE_S, PRICE_UNIT, STATIC
+from costgym.envs.features import session_columns
+from costgym.envs.features.session_features import PAUSE_S, PRICE_UNIT, STATIC
 from costgym.envs.vector.info import NOTHING_SPENT, report, spent
 from costgym.envs.vector.kernels.marketplace import Starts
 from costgym.simulators import draws

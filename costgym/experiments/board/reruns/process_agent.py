@@ -31,7 +31,7 @@ from costgym.experiments.play.trajectories.record import AgentCrash
 from costgym.simulators.calls import Prompt, Usage
 from costgym.simulators.errors import ConfigError, DataError, InfrastructureError
 from costgym.simulators.opencatp.scoring.evaluation import Evaluator
-from costgym.simulators.prompt_cache import ModelPrices
+from costgym.simulators.pricing.prompt_cache import ModelPrices
 
 
 class Meter:

@@ -18,10 +18,10 @@ from costgym.envs.actions import read_action
 from costgym.experiments.board.conditions import condition_key, grouped
 from costgym.experiments.board.tracks import track_of
 from costgym.experiments.play.results import EpisodeResult
-from costgym.simulators.episode import Episode
 from costgym.simulators.grading import states
 from costgym.simulators.grading.values import MAX_CHARACTERS
 from costgym.simulators.status import Status
+from costgym.simulators.world.episode import Episode
 
 _WORKED = frozenset({Status.OK, Status.WRONG_ARGUMENTS, Status.NO_DATA})
 _UNDECIDED = frozenset({Status.OUTAGE, Status.RATE_LIMITED, Status.QUOTA_EXCEEDED, Status.CANCELLED})

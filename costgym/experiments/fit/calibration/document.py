@@ -14,7 +14,7 @@ from costgym.experiments.play.call_logs.log import LoggedCall, callable_names
 from costgym.simulators.draws import stable_integer
 from costgym.simulators.errors import DataError
 from costgym.simulators.files import read_yaml
-from costgym.simulators.pricing import CPU_RATE, TIER_MB
+from costgym.simulators.pricing.calls import CPU_RATE, TIER_MB
 from costgym.simulators.status import Status
 
 OFFERED = 16
@@ -195,9 +195,11 @@ def warnings(tools: dict[str, list[LoggedCall]], fit: Fit, document: dict[str, A
             )
     if own and all(latency is None for latency in fit.latency.values()):
         found.append("the log has no durations; the scenario's are 1 s")
+    unpriced = [tool for tool in tools if own and fit.price[tool] is None]
+    if unpriced:
+        whose = "" if len(unpriced) == len(tools) else f" of {', '.join(unpriced)}"
+        found.append(f"the log has no prices{whose}; the scenario's are 0")
     for tool, calls in tools.items():
-        if own and fit.price[tool] is None:
-            found.append(f"{tool}: the log has no price; the scenario has 0")
         if fits.fit_rate_limit(calls) is None and any(call.status is Status.RATE_LIMITED for call in calls):
             found.append(f"{tool}: rate limits were met, but no window fits them")
     return found + (hidden_structure(tools if fit.outages is None else fit.outages.without(tools)) if own else [])

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from costgym.experiments.fit.calibration.calibrate import Calibration, calibrate
-from costgym.experiments.fit.forge.anonymise import Anonymiser
+from costgym.experiments.fit.forge.anonymise import Anonymiser, counted
 from costgym.experiments.fit.forge.sources import documents
 from costgym.experiments.play.call_logs.log import Log, LoggedCall, callable_names, read_log
 from costgym.simulators.errors import ConfigError
@@ -24,7 +24,6 @@ from costgym.simulators.status import Status
 from costgym.simulators.tasks import fact_in, normalise
 
 MOST_NEEDS, MOST_TASKS = 6, 2_000
-SHOWN = 12  # queries on the page
 SHORTEST, LONGEST = 3, 120  # characters of a fact
 LONGEST_RESULT = 20_000  # characters of a recorded answer that are kept
 _TYPES = {str: "string", bool: "boolean", int: "integer", float: "number"}
@@ -73,23 +72,26 @@ def forge_traces(
         for tool in calibration.document["source"]["tools"]
     ]
     replaced = {} if hidden is None else hidden.counts
-    spoken = ", ".join(f"{count} {kind}" for kind, count in replaced.items()) or "nothing"
     notes = [
         f"{len(tasks)} tasks have the words of the log's users and recorded results",
-        f"replaced: {spoken}; a pattern or a list of names may miss some" if anonymise else "personal details are not replaced",
+        f"replaced: {counted(replaced)}; a pattern or a list of names may miss some"
+        if anonymise
+        else "personal details are not replaced",
     ]
     document["description"] = f"{calibration.document['description']} {notes[0]}; {notes[1]}."
     scenario = parse_scenario(document, str(log))
     scenario.build()
-    report = {**calibration.report, "own_tasks": True, "notes": notes, "queries": [task["query"] for task in tasks[:SHOWN]]}
+    report = {**calibration.report, "own_tasks": True, "notes": notes, "replaced": None if hidden is None else replaced}
     made = replace(calibration, scenario=scenario, document=document, report=report)
     return made, {"tasks": len(tasks), "left_out": dict(left_out), "replaced": replaced, "records": dict(read.records)}
 
 
 def _hidden(log: Log, hidden: Anonymiser) -> Log:
+    values = [(_plain(call.arguments), _plain(call.result)) for call in log.calls]
+    hidden.learn(value for pair in values for value in pair)
     calls = [
-        replace(call, arguments=hidden.value(_plain(call.arguments)), result=hidden.value(_plain(call.result)))
-        for call in log.calls
+        replace(call, arguments=hidden.value(arguments), result=hidden.value(result))
+        for call, (arguments, result) in zip(log.calls, values, strict=True)
     ]
     queries = {episode: hidden.text(text) for episode, text in log.queries.items()}
     return replace(log, calls=calls, queries=queries, answers={e: hidden.text(text) for e, text in log.answers.items()})

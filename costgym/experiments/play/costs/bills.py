@@ -18,7 +18,7 @@ from costgym.experiments.play.results import TOKEN_COST, EpisodeResult, outcome
 from costgym.experiments.play.statistics import intervals
 from costgym.simulators.calls import Prompt, Segment, Usage
 from costgym.simulators.errors import ConfigError
-from costgym.simulators.prompt_cache import ModelPrices, PrefixCache
+from costgym.simulators.pricing.prompt_cache import ModelPrices, PrefixCache
 
 RESAMPLES = 1000
 MONTH_S = 30 * 24 * 3600.0

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 from costgym.agents.models.prices import PriceTable, load_prices, shipped_prices
 from costgym.simulators.bounds import Settings, option
 from costgym.simulators.errors import ConfigError, UnknownName
-from costgym.simulators.prompt_cache import SERVICE_TIERS, STANDARD, ModelPrices
+from costgym.simulators.pricing.prompt_cache import SERVICE_TIERS, STANDARD, ModelPrices
 
 CACHE_TTLS = ("5m", "1h")
 _TIERS = ", ".join(SERVICE_TIERS)

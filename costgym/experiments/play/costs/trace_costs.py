@@ -15,7 +15,7 @@ from costgym.experiments.play.costs.bills import CLASSES
 from costgym.experiments.play.costs.price_list import AS_LISTED, PriceList
 from costgym.simulators.calls import Segment, Usage
 from costgym.simulators.errors import ConfigError
-from costgym.simulators.prompt_cache import ModelPrices, PrefixCache
+from costgym.simulators.pricing.prompt_cache import ModelPrices, PrefixCache
 
 REPRICED, RESCHEDULED = "repriced", "rescheduled"
 MODES = (REPRICED, RESCHEDULED)

@@ -27,7 +27,7 @@ from costgym.experiments.play.trajectories.format import check_header, parse_hea
 from costgym.experiments.play.trajectories.replay import readable, replay_recorded, trajectory_files
 from costgym.simulators.errors import ConfigError, DataError, InfrastructureError, SpendLimitReached
 from costgym.simulators.files import LineFile, iter_lines, write_atomically
-from costgym.simulators.prompt_cache import ModelPrices
+from costgym.simulators.pricing.prompt_cache import ModelPrices
 from costgym.simulators.tasks import Need
 
 SYSTEM_PROMPT = """\

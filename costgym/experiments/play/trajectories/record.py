@@ -15,8 +15,8 @@ from costgym.agents.seat import seat_of
 from costgym.envs.base import NO_OPTIONS, BaseEnv, base_env
 from costgym.envs.wrappers import expect_five_values
 from costgym.experiments.play.trajectories.format import Trajectory, shown_crash
-from costgym.simulators.episode import Episode
 from costgym.simulators.errors import CostGymError, InfrastructureError
+from costgym.simulators.world.episode import Episode
 
 Crashes = Literal["raise", "count"]  # an exception of the agent's code is raised, or ends that episode as a failure
 MAX_EPISODE_CHARACTERS = 2_000_000  # of an agent's texts; JSON may need twelve bytes for each, and a line has 64 MiB

@@ -17,9 +17,9 @@ from costgym.experiments.play.trajectories.format import (
     read_trajectories,
 )
 from costgym.experiments.play.trajectories.record import Tape, digest, trajectory_of
-from costgym.simulators.episode import Episode
 from costgym.simulators.errors import CostGymError, DataError
 from costgym.simulators.files import iter_lines, open_plain, plain_files
+from costgym.simulators.world.episode import Episode
 
 
 class Step(NamedTuple):

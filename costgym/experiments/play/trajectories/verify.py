@@ -24,9 +24,9 @@ from costgym.experiments.play.trajectories.format import (
     seal_of,
 )
 from costgym.experiments.play.trajectories.replay import replay_episode
-from costgym.simulators.episode import Episode
 from costgym.simulators.errors import CostGymError, DataError
 from costgym.simulators.files import has_tail
+from costgym.simulators.world.episode import Episode
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from costgym.simulators.failures import PRESETS
 from costgym.simulators.marketplace.catalogue import draw_profile
 from costgym.simulators.marketplace.custom import CustomSource
 from costgym.simulators.marketplace.market import Marketplace
-from costgym.simulators.marketplace.stress import Stress
 from costgym.simulators.scenario import Scenario, market_of, world_of
+from costgym.simulators.stress import Stress
 from costgym.simulators.tasks import Task, TaskSet, normalise
 from costgym.simulators.tools import Catalog, Tool, ToolProfile
 from costgym.simulators.world import World

@@ -1,6 +1,7 @@
 """From a log of conversations to a world, and how many of the personal details in a labelled set are replaced."""
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -53,6 +54,21 @@ LABELLED = (
     ("name", "{Siobhan Murphy} is waiting"),
     ("name", "from {Sarah}'s account"),
 )  # fmt: skip
+# records of which fields say what they hold
+RECORDS = (
+    {"id": "C-7", "name": "{Ngozi Okafor}", "email": "{n.okafor@shop.example}", "phone": "{5551234567}",
+     "shipping_address": "{7 The Elms}", "note": "{Ngozi} asked twice"},
+    {"firstName": "{Zadie}", "lastName": "{Ekwueme}", "dateOfBirth": "{1990-04-12}", "city": "Leeds"},
+    {"patient": {"full_name": "{Siobhán Ó Dálaigh}", "ssn": "{123456789}", "mobile_number": "{(0161) 4960}"}},
+    {"login": "{octo-hubot}", "title": "Build of {octo-hubot}/site is red"},
+    {"card_holder": "{IVAN PETRENKO}", "card_number": "{4000 0000 0000 0000}", "password": "{correct horse}"},
+    {"orders": [{"customer_name": "{li wei}", "total": 12}], "remark": "{zuzanna} will fetch it"},
+    {"nick": "{Kit}", "fax": "{0049 89 99}"},
+)  # fmt: skip
+PLAIN_RECORDS = (
+    {"name": "Blue Lamp", "price": 12},
+    {"address": None, "phone": True, "email": {"verified": True}, "tokens": 512},
+)
 PLAIN = (
     "Search flights from Berlin to London Heathrow on 2026-03-01.",
     "Order 1234567890123 has 3 items for 1,299.00 EUR.",
@@ -76,6 +92,28 @@ def test_the_share_of_personal_details_that_is_replaced_is_what_the_page_says() 
     assert (sum(total.values()) - sum(missed.values()), sum(total.values())) == (37, 41)
     assert {kind: count for kind, count in missed.items() if count} == {"address": 1, "name": 3}
     assert [text for text in PLAIN if Anonymiser().text(text) != text] == []
+
+
+def test_fields_of_records_say_which_details_they_hold() -> None:
+    details, left = 0, []
+    for record in RECORDS:
+        labelled, hidden = json.dumps(record, ensure_ascii=False), Anonymiser()
+        plain = json.loads(re.sub(r"\{([^{}\"]*)\}", r"\1", labelled))
+        hidden.learn([plain])
+        shown = json.dumps(hidden.value(plain), ensure_ascii=False)
+        found = re.findall(r"\{([^{}\"]*)\}", labelled)
+        details += len(found)
+        left += [detail for detail in found if re.search(rf"\b{re.escape(detail)}", shown)]
+    assert (details, left) == (20, ["zuzanna", "Kit"])
+    hidden = Anonymiser()
+    hidden.learn(PLAIN_RECORDS)
+    assert [hidden.value(record) for record in PLAIN_RECORDS] == list(PLAIN_RECORDS)
+
+
+def test_what_differs_in_a_log_differs_in_what_replaces_it() -> None:
+    hidden = Anonymiser()
+    mails = [hidden.text(f"anna{number}@mail.example") for number in range(2_000)]
+    assert len(set(mails)) == 2_000
 
 
 def test_what_is_alike_stays_alike_and_shapes_are_kept() -> None:
@@ -113,7 +151,13 @@ def test_a_log_of_conversations_becomes_a_world_that_can_be_played(tmp_path: Pat
     log.write_text("".join(json.dumps(conversation(number)) + "\n" for number in range(12)))
     stdout = run("forge", "--traces", str(log), "--out", str(out), "--page", str(tmp_path / "page.html")).stdout
     assert "12 tasks with the words of the log's users, 3 tools" in stdout
-    assert "replaced: 12 mail, 1 name" in stdout and "replaced: 12 mail, 1 name" in (tmp_path / "page.html").read_text()
+    assert "replaced: 12 mails, 1 name;" in stdout
+    page = (tmp_path / "page.html").read_text()
+    assert (
+        '<td>mail</td><td class="text">12</td>' in page
+        and "This is not complete" in page
+        and "(customer_id from call 1): O-5000" in page
+    )
     text = out.read_text()
     assert "anna0@mail.example" not in text and "Anna Schmidt" not in text
     scenario = load_scenario(out)

@@ -10,7 +10,7 @@ from costgym.agents.models.base import ASSISTANT, TRUNCATED, Message, Reply
 from costgym.agents.models.openai import KEY_VARIABLE, URL_VARIABLE
 from costgym.experiments.board.judged import VERDICTS
 from costgym.experiments.play.judging.agreement import agreement
-from costgym.experiments.play.judging.verdicts import SYSTEM_PROMPT, USER_PROMPT, Case, messages_for, read_verdict
+from costgym.experiments.play.judging.verdicts import Case, messages_for, read_verdict
 from costgym.simulators.calls import Usage
 from costgym.simulators.tasks import Need, fact_in, normalise
 from tests.helpers.command_line import invoke
@@ -67,11 +67,6 @@ def row_of(out, agent="react"):
 
 
 # -- the prompt ---------------------------------------------------------------------------------------------------------------
-
-
-def test_the_guide_states_both_prompts_word_for_word():
-    guide = (ROOT / "docs/judge.md").read_text()
-    assert SYSTEM_PROMPT in guide and USER_PROMPT in guide
 
 
 def test_only_facts_that_are_asked_for_are_reference_facts():

@@ -1,0 +1,1 @@
+"""What numeric observations show of a task, of a session and of writes."""
