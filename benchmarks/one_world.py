@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import costgym
+from benchmarks.picture import INK, STYLE, save
 from benchmarks.report import write_report
 from costgym.agents.btp.experience import Experience
 from costgym.agents.registry import find_agent, make_agent
@@ -42,7 +43,6 @@ PARTS = ("deer", "ecoact", "btp", "toolplanner", "catp-plan")
 FIGURES = ("success", "quality", "cost", "tool_cost", "token_cost", "seconds", "calls", "input", "cached", "output", "score")
 DRAWS = 2_000
 BEGIN, END = "<!-- tables -->", "<!-- end of the tables -->"
-INK, INK_DARK = "#333333", "#dddddd"  # of texts and axes, on a light page and on a dark one
 CLAIMS = {
     "deer": ("fewer calls where none is needed", "calls", "none", -1),
     "ecoact": ("fewer input tokens", "input", "", -1),
@@ -305,8 +305,7 @@ def draw(source: Path, target: Path) -> None:
     effects = {row["part"]: row for row in whole["effects"] if row["figure"] == "quality"}
     together = [row for row in whole["interactions"] if row["figure"] == "quality"]
     together.sort(key=lambda row: abs(row["change"][0]))  # the largest on top
-    plt.rcParams.update({"svg.hashsalt": "costgym", "svg.fonttype": "none", "font.size": 10, "text.color": INK})
-    plt.rcParams.update(dict.fromkeys(("axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK))
+    plt.rcParams.update(STYLE)
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained", width_ratios=(3, 2))
     colours = {
         "all": INK,
@@ -347,15 +346,7 @@ def draw(source: Path, target: Path) -> None:
     right.set_yticks(list(places), [" × ".join(row["parts"]) for row in together], fontsize=8)
     right.set_xlabel("change of Quality of Plan")
     right.set_title("What two of them do beyond their sum", fontsize=10, loc="left")
-    for axes in (left, right):
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.patch.set_alpha(0.0)
-    figure.patch.set_alpha(0.0)
-    figure.savefig(target, metadata={"Date": None})
-    dark = f'@media (prefers-color-scheme: dark) {{ [style*="fill: {INK}"] {{ fill: {INK_DARK} !important }} '
-    dark += f'[style*="stroke: {INK}"] {{ stroke: {INK_DARK} !important }} }}'
-    text = target.read_text(encoding="utf-8")
-    target.write_text(text.replace("</style>", f"{dark}</style>", 1), encoding="utf-8")
+    save(figure, target)
 
 
 def tables(source: Path, page: Path) -> None:

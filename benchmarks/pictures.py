@@ -1,7 +1,7 @@
-"""Draw the pictures of the documentation again (`make pictures`): the board's page, the frontier, two agents, curves.
+"""Draw the pictures of the documentation again (`make pictures`): the board's page, two agents, curves.
 
 Plays the default leaderboard, or takes the folder of one with ``--board``, and needs chromium. `docs/sessions.svg`
-comes from trainings (`benchmarks/sessions.py`), `docs/realmodels.svg` from recorded episodes (`benchmarks/real_models.py`).
+and `docs/realmodels.svg` are drawn by `benchmarks/result_pictures.py`.
 """
 
 import argparse
@@ -21,20 +21,7 @@ from costgym.experiments.papers.pictures import beside_svg  # noqa: E402
 from tests.helpers.browser import chromium, window  # noqa: E402
 
 DOCS = ROOT / "docs"
-AGENTS = ("random", "cheapest", "greedy", "bayes-index", "oracle-informed")
-BUDGETS = (10, 20, 40)  # credits
-EPISODES = 400  # the test tasks
 CHAT, CHAT_BUDGET, COMPARED = "costgym/MarketplaceChat-v1", 30, ("react", "react+btp")
-
-
-def frontier(picture: Path) -> None:
-    """Passes over cost on the test tasks of the default marketplace."""
-    results = costgym.Results()
-    for budget in BUDGETS:
-        env = costgym.make("costgym/Marketplace-v0", split="test", budget=budget)
-        for agent in AGENTS:
-            results += costgym.rollout(env, agent, episodes=EPISODES, seed=0)
-    results.plot.pareto().savefig(picture)
 
 
 def two_agents(picture: Path) -> None:
@@ -60,7 +47,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--board", type=Path, help="folder of a leaderboard that has ended; by default one is played")
     args = parser.parse_args()
-    frontier(DOCS / "frontier.png")
     two_agents(DOCS / "two_agents.svg")
     with tempfile.TemporaryDirectory() as folder:
         board = args.board or Path(folder) / "board"
@@ -68,7 +54,7 @@ def main() -> None:
             options = ("--suite", "quick", "--seed", "0", "--out", str(board), "--quiet")
             subprocess.run([sys.executable, "-m", "costgym", "leaderboard", *options], cwd=ROOT, check=True)
         with chromium(Path(folder) / "profile") as driver:
-            photograph(driver, (board / "index.html").resolve().as_uri(), DOCS / "leaderboard.png", 900)
+            photograph(driver, (board / "index.html").resolve().as_uri(), DOCS / "leaderboard.png", 800)
     for recorded in sorted((ROOT / "benchmarks/results/reproduce").glob("*.json")):
         if picture := beside_svg(json.loads(recorded.read_text())["effects"]):
             recorded.with_name(f"{recorded.stem}-beside.svg").write_text(picture)

@@ -22,7 +22,8 @@ from costgym.experiments.fit.twin import FIGURES, figures_of
 from costgym.experiments.play.trajectories.format import read_trajectories
 from costgym.experiments.play.trajectories.replay import trajectory_files
 
-OKABE_ITO = ("#000000", "#0072B2", "#009E73", "#E69F00", "#CC79A7")  # told apart by colour-blind readers too
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from benchmarks.picture import STRATEGIES, STYLE, save
 
 
 def played(run: Path) -> tuple[dict[str, float], str, Any]:
@@ -51,25 +52,23 @@ def draw(of: dict[str, list[dict[str, Any]]], path: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    colours = dict(zip(("react", "react+btp", "react+ecoact", "dfsdt", "toolplanner"), OKABE_ITO, strict=True))
-    with pyplot.rc_context({"svg.hashsalt": "costgym", "font.size": 9}):
+    with pyplot.rc_context(STYLE):
         figure, panels = pyplot.subplots(1, 2, figsize=(7.4, 3.6), layout="constrained")
         for axes, (name, unit, factor) in zip(
-            panels, (("passed", "passed, strict, %", 100), ("price", "price, credits", 1)), strict=True
+            panels, (("passed", "success, %", 100), ("price", "cost, cents", 1)), strict=True
         ):
-            for agent, colour in colours.items():
+            for agent, (label, colour, marker) in STRATEGIES.items():
                 mine = np.array(
                     [[row[key] for key in ("predicted", "low", "high", "played")] for row in of[name] if row["agent"] == agent]
                 )
                 predicted, low, high, real = factor * mine.reshape(-1, 4).T
                 axes.hlines(real, low, high, color=colour, linewidth=1, alpha=0.5)
-                axes.plot(predicted, real, "o", color=colour, markersize=4, label=agent)
+                axes.plot(predicted, real, marker, color=colour, markersize=4, label=label)
             end = max(axes.get_xlim()[1], axes.get_ylim()[1])
             axes.plot([0, end], [0, end], color="0.6", linewidth=0.8, zorder=0)
             axes.set(xlabel=f"predicted: {unit}", ylabel=f"played: {unit}", xlim=(0, end), ylim=(0, end), aspect="equal")
-            axes.spines[["top", "right"]].set_visible(False)
         figure.legend(*panels[0].get_legend_handles_labels(), frameon=False, ncols=5, loc="outside upper center")
-        figure.savefig(path, format="svg", metadata={"Date": None, "Creator": None}, facecolor="white")
+        save(figure, path)
         pyplot.close(figure)
 
 

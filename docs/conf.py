@@ -54,6 +54,7 @@ html_theme = "furo"
 html_title = "costgym"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
 html_theme_options = {"source_directory": "docs/", "navigation_with_keys": True}
 html_copy_source = False
 html_show_sphinx = False

@@ -1,8 +1,9 @@
 """The pages of the environments, made from their docstrings and from the environments themselves.
 
-A docstring's first paragraph is the summary and its ``## `` headings are the page's sections. What a class shares with its
-bases, the rows of the tables *Arguments* and *Information*, is taken from the bases' docstrings. Types and defaults of
-arguments, the spaces, the native batch and the episode shown are read from the code, so a page cannot disagree with it.
+A page in the checkout holds an environment's summary and table of facts, which `python docs/extensions/environments.py`
+writes and a test compares. The site adds an episode's chart and the specification: a docstring's ``## `` headings are
+the page's sections. What a class shares with its bases, the rows of the tables *Arguments* and *Information*, is taken from the
+bases' docstrings. Types and defaults of arguments, the spaces and the native batch are read from the code.
 """
 
 from __future__ import annotations
@@ -25,6 +26,10 @@ from costgym.envs.registration import USES, class_of
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
+
+ROOT = Path(costgym.__file__).parents[1]
+PAGES = ROOT / "docs" / "environments"
+GENERATED = r"(?<=<!-- {} -->\n).*?(?=<!-- end -->)"  # what stands between two comments
 
 SHARED = ("Arguments", "Information")
 EPISODES = {
@@ -167,8 +172,13 @@ def _facts(env_id: str, env: gym.Env[Any, Any]) -> list[str]:
         f"| step limit | {limit} |",
         f"| native batch | {batch} |",
         f"| render modes | {', '.join(f'`{mode}`' for mode in env.metadata['render_modes'])} |",
-        f"| class | `{str(spec.entry_point).replace(':', '.')}` |",
+        f"| class | [`{spec.entry_point}`]({_source(env_id)}) |",
     ]
+
+
+def _source(env_id: str) -> str:
+    """The file of an environment's class, from the folder of the pages."""
+    return (Path("../..") / Path(inspect.getfile(environment_class(env_id))).relative_to(ROOT)).as_posix()
 
 
 def _arguments(cls: type) -> list[str]:
@@ -194,20 +204,21 @@ def _after_table(cls: type, title: str) -> str:
     return ""
 
 
-def opening(env_id: str) -> str:
-    """What stands above an environment's first section, in Markdown: summary, an episode's chart, facts."""
+def facts(env_id: str) -> str:
+    """An environment's summary and its table of facts in Markdown."""
+    return "\n".join([sections(environment_class(env_id))[""], "", *_facts(env_id, costgym.make(env_id)), ""])
+
+
+def figure(env_id: str) -> str:
+    """The chart of an environment's episode, with the command that draws it."""
     command = " ".join(["costgym show --env", env_id.removeprefix("costgym/"), *EPISODES[env_id], "--format svg"])
     lines = [
-        sections(environment_class(env_id))[""],
-        "",
         "```{raw} html",
         f'<figure class="episode"><div>{_picture(env_id)}</div>',
         f"<figcaption>An episode, drawn by <code>{command}</code></figcaption></figure>",
         "```",
-        "",
-        *_facts(env_id, costgym.make(env_id)),
     ]
-    return "\n".join(lines) + "\n\n"
+    return "\n".join(lines)
 
 
 def body(env_id: str) -> str:
@@ -259,15 +270,29 @@ def keep_summary(app: Sphinx, what: str, name: str, obj: Any, options: Any, line
 
 
 def expand(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Put the texts where a page asks for them: ``{environment} ID`` for a page, ``{environments}`` for the overview.
+    """Put the texts where a page asks for them: ``<!-- episode: ID -->`` and ``<!-- specification: ID -->``.
 
     They are put into the page's source, not made by directives: headings of a page cannot come from a directive in MyST.
     """
-    text = re.sub(r"^```\{environment\} (\S+)\n```$", lambda found: opening(found[1]) + body(found[1]), source[0], flags=re.M)
-    source[0] = re.sub(r"^```\{environments\}\n```$", lambda _: overview(), text, flags=re.M)
+    text = re.sub(r"^<!-- episode: (\S+) -->$", lambda match: figure(match[1]), source[0], flags=re.MULTILINE)
+    asked = r"^<!-- specification: (\S+) -->\n.*?^<!-- end -->$"
+    source[0] = re.sub(asked, lambda match: body(match[1]), text, flags=re.DOTALL | re.MULTILINE)
+
+
+def with_facts(page: str) -> str:
+    """A page with its generated tables as the code has them now."""
+    for env_id in re.findall(r"<!-- facts: (\S+) -->", page):
+        text = facts(env_id)
+        page = re.sub(GENERATED.format(f"facts: {env_id}"), lambda _, text=text: text, page, flags=re.DOTALL)
+    return re.sub(GENERATED.format("environments"), lambda _: overview() + "\n", page, flags=re.DOTALL)
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("source-read", expand)
     app.connect("autodoc-process-docstring", keep_summary, priority=400)  # before Napoleon
     return {"parallel_read_safe": True, "version": costgym.__version__}
+
+
+if __name__ == "__main__":
+    for path in sorted(PAGES.glob("*.md")):
+        path.write_text(with_facts(path.read_text(encoding="utf-8")), encoding="utf-8")

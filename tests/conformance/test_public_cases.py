@@ -31,6 +31,10 @@ MAP = Function("map", "", {"type": "object", "properties": {"city": {"type": "st
 NOW = Function("now", "", {"type": "object", "properties": {}})
 
 
+def test_sixty_cases_name_the_thread_whose_input_they_have() -> None:
+    assert len({case["name"] for case in CASES if "#" in case["name"]}) >= 60
+
+
 def of_kind(kind: str) -> Any:
     """The cases of a kind as parameters of a test."""
     chosen = [case for case in CASES if case["kind"] == kind]
@@ -68,7 +72,10 @@ def test_a_stream_is_the_reply_that_it_is_in_pieces(case: dict[str, Any]) -> Non
 
 @of_kind("log")
 def test_a_call_of_a_log_has_its_tool_its_end_and_what_went_in_and_out(tmp_path: Path, case: dict[str, Any]) -> None:
-    (tmp_path / "log.jsonl").write_text(json.dumps(case["input"]) + "\n")
-    (call,) = read_log(tmp_path / "log.jsonl").calls
+    lines = case["input"] if isinstance(case["input"], list) else [case["input"]]
+    (tmp_path / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    log = read_log(tmp_path / "log.jsonl")
+    (call,) = log.calls
     label = call.status.label if call.status.label in ("ok", "timeout", "rate_limited") else "error"
-    assert [call.tool, label, call.latency_s, call.arguments, call.result] == case["expected"]
+    read = [call.tool, label, call.latency_s, call.arguments, call.result, *log.queries.values()]
+    assert read[: len(case["expected"])] == case["expected"]

@@ -35,6 +35,9 @@ _XML_ARGUMENT = re.compile(
     r"(?:</(?:｜DSML｜)?parameter>|(?=<parameter)|\Z)",
     re.DOTALL,
 )
+_NAME_IN_TAG = re.compile(r"<function>\s*(?P<name>[\w.:-]{1,200})\s*</function>(?P<arguments>.*)\Z", re.DOTALL)
+_FENCED = re.compile(r"```(?:json)?\s*(?P<body>.*?)\s*```\Z", re.DOTALL)
+_RESIDUE = re.compile(r"[\s}\]\"']*(?:</?[\w|:]{1,40}>)?\s*")  # what models write behind arguments that have ended
 _GLM_ARGUMENT = re.compile(
     r"<arg_key>(?P<name>[^<]{1,200})</arg_key>\s*<arg_value>(?P<value>.*?)(?:</arg_value>|\Z)", re.DOTALL
 )
@@ -146,7 +149,8 @@ def resolve_name(name: str, functions: Functions) -> str:
 def read_arguments(text: str) -> Any:
     """Return the arguments that a text holds, as an object where it can be read as one, else the text as it is.
 
-    Besides JSON these are read: JSON that a server encoded twice, JSON with closing brackets too many, and a Python dictionary.
+    Besides JSON these are read: JSON that a server encoded twice, in a fence, with closing brackets, quotes or a tag too many,
+    or with line breaks and quotes escaped once too often, and a Python dictionary.
 
     >>> read_arguments('"{\\\\"city\\\\": \\\\"Lille\\\\"}"'), read_arguments("{'city': 'Lille'}}"), read_arguments("{city")
     ({'city': 'Lille'}, {'city': 'Lille'}, '{city')
@@ -154,17 +158,32 @@ def read_arguments(text: str) -> Any:
     start = text.strip()
     if not start or len(start) > MAX_TEXT:
         return text
+    if fenced := _FENCED.match(start):
+        start = fenced["body"]
     try:
         value, end = _DECODER.raw_decode(start)
         if isinstance(value, str) and end == len(start):
             inner = read_arguments(value) if len(value) < len(start) else value
             return inner if isinstance(inner, dict) else text
-        return value if isinstance(value, dict) and not start[end:].strip(" \n\t}]") else text
+        return value if isinstance(value, dict) and _RESIDUE.fullmatch(start, end) else text
     except (ValueError, RecursionError):
         pass
     end = len(start.rstrip("} \n\t"))
     value = _literal(start[: end + 1]) if start.startswith("{") else None
-    return value if isinstance(value, dict) and all(isinstance(name, str) for name in value) else text
+    if isinstance(value, dict) and all(isinstance(name, str) for name in value):
+        return value
+    for escaped, meant in (("\\n", "\n"), ('\\"', '"')):
+        if start.startswith("{") and escaped in start and isinstance(value := _json(start.replace(escaped, meant)), dict):
+            return value
+    return text
+
+
+def _json(text: str) -> Any:
+    """The value of a JSON text, in whose strings lines may break; None for any other text."""
+    try:
+        return json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        return None
 
 
 # -- forms between marks -----------------------------------------------------------------------------------------------------
@@ -187,6 +206,8 @@ def _tagged(text: str, functions: Functions) -> Read | None:
 def _in_a_tag(body: str, functions: Functions) -> tuple[str, list[FunctionCall]]:
     if calls := _xml_calls(body, functions):
         return "xml", calls
+    if named := _NAME_IN_TAG.match(body):
+        return "xml", [FunctionCall(named["name"], read_arguments(named["arguments"]))]
     name, mark, _ = body.partition("<arg_key>")
     if mark or (body and re.fullmatch(r"[\w.:-]{1,200}", body)):
         pairs = {match["name"].strip(): match["value"] for match in _GLM_ARGUMENT.finditer(body)}
@@ -408,15 +429,18 @@ def _calls_of(document: Any, surely: bool) -> list[FunctionCall]:
     for entry in document if isinstance(document, list) else [document]:
         function = entry.get("function", entry) if isinstance(entry, dict) else None
         function = function if isinstance(function, dict) else entry
-        name = function.get("name", function.get("_name")) if isinstance(function, dict) else None  # TGI's grammar has `_name`
+        rpc = isinstance(function, dict) and "jsonrpc" in function
+        names = ("method",) if rpc else ("name", "_name")  # TGI's grammar has `_name`
+        name = next((function[key] for key in names if key in function), None) if isinstance(function, dict) else None
         if not isinstance(name, str):
             calls += [FunctionCall("", "{}")] if surely else []
             continue
         # models that know no form of calls well leave out the level of the arguments
-        flat = {key: value for key, value in function.items() if key not in ("name", "_name", "type", "id")}
-        if surely or name == FINISH or not flat or not flat.keys().isdisjoint(_ARGUMENTS) or "_name" in function:
+        flat = {key: value for key, value in function.items() if key not in (*names, "type", "id", "jsonrpc")}
+        if surely or name == FINISH or not flat or not flat.keys().isdisjoint(_ARGUMENTS) or "_name" in function or rpc:
             arguments = [function[key] for key in _ARGUMENTS if key in function]
             if len(flat) == 1 and isinstance(inner := next(iter(flat.values())), dict) and flat.keys() <= _SHORTER:
                 arguments = [inner]
-            calls.append(FunctionCall(name, arguments[0] if arguments else flat))
+            chosen = arguments[0] if arguments else flat
+            calls.append(FunctionCall(name, read_arguments(chosen) if isinstance(chosen, str) else chosen))
     return calls

@@ -216,7 +216,7 @@ class Reader:
         except ValueError:
             return message.name
         error = document.get("error") if isinstance(document, dict) else None
-        return message.name if error is None or error in _OPEN_ENDS else ""
+        return message.name if not isinstance(error, str) or error in _OPEN_ENDS else ""  # an answer may have such a field too
 
     def _searched(self, text: str, context: Context) -> None:
         try:

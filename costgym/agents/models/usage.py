@@ -27,7 +27,7 @@ def read_server_usage(answer: Mapping[str, Any]) -> Usage | None:
     if isinstance(usage, Mapping) and ("prompt_tokens" in usage or "completion_tokens" in usage):
         return _chat_completions(usage, answer.get("timings"))
     if isinstance(usage, Mapping) and "input_tokens" in usage:
-        return _messages(usage) if "input_tokens_details" not in usage else _responses(usage)
+        return _responses(usage) if "input_tokens_details" in usage or "cached_input_tokens" in usage else _messages(usage)
     if isinstance(metadata := answer.get("usageMetadata"), Mapping):
         return _gemini(metadata)
     if "prompt_eval_count" in answer or "eval_count" in answer:  # Ollama's own interface; a cached prompt has no count
@@ -55,13 +55,14 @@ def _chat_completions(usage: Mapping[str, Any], timings: Any) -> Usage | None:
 
 
 def _responses(usage: Mapping[str, Any]) -> Usage | None:
+    """Those of the responses API, in its own details or, as Codex logs them, beside the sums."""
     details, of_output = _part(usage, "input_tokens_details"), _part(usage, "output_tokens_details")
     return _usage(
         _count(usage.get("input_tokens")),
         _count(usage.get("output_tokens")),
-        details.get("cached_tokens"),
-        details.get("cache_write_tokens"),
-        of_output.get("reasoning_tokens"),
+        _first(details.get("cached_tokens"), usage.get("cached_input_tokens")),
+        _first(details.get("cache_write_tokens"), usage.get("cache_creation_input_tokens")),
+        _first(of_output.get("reasoning_tokens"), usage.get("reasoning_output_tokens")),
     )
 
 

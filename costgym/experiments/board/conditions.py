@@ -115,18 +115,24 @@ def budget_label(budget: Mapping[str, float] | None, currency: str = "") -> str:
     return ", ".join(texts) or "unlimited"
 
 
-def condition_label(row: Mapping[str, Any], document: Mapping[str, Any]) -> str:
-    """A row's condition as text: its budget and the settings that vary within the leaderboard."""
+def settings_label(row: Mapping[str, Any], document: Mapping[str, Any]) -> str:
+    """The settings of a row that vary within the leaderboard, as text; "" where none does. Rows with the same settings played
+    the same tasks with the same luck, whatever their budget."""
     settings = settings_of(row, document)
     settings.pop("scenario", None)  # it names the track's world
     names = sorted(settings, key=lambda name: list(_SETTING_LABELS).index(name) if name in _SETTING_LABELS else len(settings))
-    texts = [_SETTING_LABELS.get(name, f"{name} {{}}").format(settings[name]) for name in names]
+    return ", ".join(_SETTING_LABELS.get(name, f"{name} {{}}").format(settings[name]) for name in names)
+
+
+def condition_label(row: Mapping[str, Any], document: Mapping[str, Any]) -> str:
+    """A row's condition as text: its budget and the settings that vary within the leaderboard."""
+    settings = settings_label(row, document)
     budget = row.get("budget") or {}
     limits = budget_label(budget, currency_of(document, row.get("track")))
     track = TRACKS.get(str(row.get("track")))
     if not budget and track is not None and track.computes_limits:
         limits = OWN_LIMITS
-    return ", ".join([*texts, *([limits] if budget or not texts else [])])
+    return ", ".join(filter(None, (settings, limits if budget or not settings else "")))
 
 
 def budget_order(budget: Mapping[str, float]) -> tuple[float, ...]:

@@ -25,7 +25,7 @@ from costgym.experiments.play.metrics import JUDGE_FIGURES
 from costgym.experiments.play.results import EpisodeResult
 from costgym.experiments.play.statistics import holm, sign_flip_p_values
 
-SHIPPED_NAMES = ("replayed", "recorded")  # recorded entries of the zoo that come with the package, shown with a badge
+SHIPPED_NAMES = ("replayed", "recorded", "replayed 1", "recorded 1")  # entries of the zoo in the package, shown with a badge
 FIRST_TRACK = "text"
 MAX_REASONS = 3  # of void episodes, on a board
 BY_EPISODE = "by_episode"  # the key of a row's figures of each episode, by metric; see `play.metrics.episode_figures`

@@ -18,6 +18,7 @@ class Track:
 
     name: str  # in `leaderboard.json`
     title: str  # as the pages and the terminal show it
+    question: str  # that its page answers
     sees: str  # one sentence on what its agents are given and what they decide
     views: tuple[str, ...]  # the environments that are played in, the usual one first
     world: str = ""  # scenario of a track whose views another track plays in, too; its episodes' settings name it
@@ -37,11 +38,13 @@ _ALL = (
     Track(
         "numbers",
         "RL agents",
+        "Which RL agent for your budget?",
         "Agents see numbers: which tool serves which need, its price, its advertised success. They only choose what to call.",
         (NUMERIC,),
     ),
     Track(
         "writes",
+        "Who pays twice?",
         "Who pays twice?",
         "Agents see numbers. They book, pay and refund; a call that timed out has happened or not: its status does not tell.",
         (NUMERIC,),
@@ -50,24 +53,28 @@ _ALL = (
     Track(
         "plans",
         "Vision planners",
+        "Which planner of vision tools?",
         "Agents write a whole plan of OpenCATP’s vision tools before any of them runs.",
         (PLAN_CHAT, PLANS, PLAN_CALLS),
     ),
     Track(
         "decisions",
         "Search or answer",
+        "Who knows when to search, and when to answer?",
         "Agents decide whether a query needs a tool at all, and whether one that was found fits.",
         (DECISION,),
     ),
     Track(
         "sessions",
         "Sessions",
+        "Who makes the most of one budget for many queries?",
         "Agents see numbers and answer a session of queries with one budget: which tools work must be found out, and drifts.",
         (SESSION,),
     ),
     Track(
         "one-world",
         "One world",
+        "Which of five papers’ ideas for your budget?",
         "Agents read prose and pay for their tokens. Queries need no tool, APIs, vision tools, or both: five papers’ ideas "
         "beside and on top of each other.",
         (TEXT,),
@@ -76,6 +83,7 @@ _ALL = (
     Track(
         "text",
         "Chat agents",
+        "Which chat agent for your budget?",
         "Agents read the query and the tools’ documentation as prose, write the arguments of calls, and pay for their tokens.",
         (TEXT,),
     ),

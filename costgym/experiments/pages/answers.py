@@ -46,6 +46,7 @@ def answer(rows: Sequence[Row], track: Mapping[str, Any], grading: str) -> Answe
     """Answer from the ranked rows of one condition and one block (`board.rows.blocks`), the best first."""
     key, thrift = ranking_metric(track, grading), REGISTRY["cost_per_success"].key_under(grading)
     condition = condition_label(rows[0], track)
+    condition = condition[:1].upper() + condition[1:]
     leader, *others = rows
     if not figure(leader, key) and columns_of(track)[0].kind == "rate":
         return Answer(None, None, "", plain(f"{condition}: {NOBODY}"))

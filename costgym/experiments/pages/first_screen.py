@@ -19,16 +19,18 @@ from costgym.experiments.board.conditions import (
     currency_of,
     grouped,
     ranking_metric,
-    settings_of,
+    settings_label,
 )
 from costgym.experiments.board.rows import (
     PLAYED,
     SIMULATED,
     UNMETERED,
+    badge,
     block_by_row,
     columns_of,
     is_ranked,
     is_reference,
+    is_simulated,
     is_void,
     own_name,
     shown_name,
@@ -84,11 +86,6 @@ def axis_of(values: Sequence[float], from_zero: bool = True) -> Axis:
     return Axis(ticks[0], ticks[-1], False, ticks)
 
 
-def world_of(row: Row, leaderboard: Row) -> str:
-    """Name the world of a row: its condition without the budget. Rows of one world played the same tasks with the same luck."""
-    return condition_label({**row, "budget": {}}, leaderboard) if settings_of(row, leaderboard) else ""
-
-
 def frontier(points: Mapping[int, tuple[float, float]]) -> list[int]:
     """The points, by number, that no other reaches at the same or a lower x with the same or a higher y; x and y both rise."""
     chosen: list[int] = []
@@ -112,32 +109,35 @@ def first_screen(
     """Make the first screen of a track's page from its rows, in the page's order and in groups of one condition each."""
     chart = _Chart(rows, groups, leaderboard)
     kind = chart.kind_of(condition)
-    by, world = next(iter(chart.costs)), chart.worlds.index(world_of(groups[condition][0], leaderboard))
+    by, world = next(iter(chart.costs)), chart.worlds.index(settings_label(groups[condition][0], leaderboard))
     start = {"condition": condition, "kind": kind, "grading": grading, "by": by, "world": world}
     fronts = chart.fronts()
-    leaders = [chart.dots[number] for number in fronts[f"{world} {kind} {grading} {by}"]]
+    leaders = [chart.dots[number] for number in fronts[f"{condition} {kind} {grading} {by}"]]
+    limits = {name: [_limit(group, name, axis) for group in groups] for name, axis in chart.axes.items()}
     data = {
         "start": {name: start[name] for name in ("kind", "grading", "by")},
         "dots": chart.dots,
         "lines": chart.lines,
         "fronts": fronts,
-        "limits": {by: [_limit(group, by, axis) for group in groups] for by, axis in chart.axes.items()},
+        "limits": limits,
     }
-    cards = [
+    cards: list[dict[str, Any]] = [
         {"condition": number, "kind": name, "grading": way, **_cards(chart, number, name, way, leaderboard)}
         for number, name, way in itertools.product(range(len(groups)), chart.kinds, chart.gradings)
     ]
     html = part(
         "first-screen.html",
         cards=cards,
+        thrifty=any(card["best"]["success"] for card in cards if card["best"]),
         choices=[condition_label(group[0], leaderboard) for group in groups],
-        condition_title="Condition" if any(settings_of(row, leaderboard) for row in rows) else "Budget",
+        condition_title="Condition" if any(settings_label(row, leaderboard) for row in rows) else "Budget",
         chart=chart,
+        limit=limits[by][condition],
         start=start,
         front=_steps([(dot["x"][by], dot["y"][grading]) for dot in leaders]),
         main=chart.main.heading(chart.currency),
-        upper={by: [(axis.at(tick), brief(tick)) for tick in axis.ticks] for by, axis in chart.axes.items()},
-        side=[(chart.height.at(tick), brief(tick, chart.main.kind)) for tick in chart.height.ticks],
+        upper={by: [(axis.at(tick), f"{tick:g}") for tick in axis.ticks] for by, axis in chart.axes.items()},
+        side=[(chart.height.at(tick), f"{tick * (100 if chart.rate else 1):g}") for tick in chart.height.ticks],
         titles={
             by: f"Mean {'cost' if by == 'price' else 'time'} of an episode, {chart.units[by]}".rstrip(", ")
             for by in chart.costs
@@ -158,20 +158,23 @@ class _Chart:
         self.costs = {by: COSTS[by] for by, values in drawn.items() if any(values)} or {"price": COSTS["price"]}
         self.axes = {by: axis_of(drawn[by]) for by in self.costs}
         heights = [value for row in rows for key in keys.values() if (value := figure(row, key)) is not None]
-        rate = self.main.kind == "rate"
-        self.height = Axis(0.0, 1.0, False, (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)) if rate else axis_of(heights, from_zero=False)
-        self.worlds = list(dict.fromkeys(world_of(row, leaderboard) for row in rows))
+        self.rate = self.main.kind == "rate"
+        self.height = Axis(0.0, 1.0, False, (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)) if self.rate else axis_of(heights, from_zero=False)
+        self.worlds = list(dict.fromkeys(settings_label(row, leaderboard) for row in rows))
         self.groups, blocks = groups, block_by_row(groups)
         self.kind = {id(row): BOUND if is_reference(row) else blocks[id(row)] for row in rows}
         shown = {self.kind[id(row)] for row in rows if not is_void(row)}
         self.kinds = [kind for kind in (PLAYED, SIMULATED) if kind in shown] or [UNMETERED]
         conditions = {id(row): number for number, group in enumerate(groups) for row in group}
+        self.numbers = {id(row): number for number, row in enumerate(rows)}
         families = {name: number for number, name in enumerate(dict.fromkeys(map(_family, rows)))}
+        ranked = dict.fromkeys(_family(row) for row in rows if is_ranked(row))
+        self.families = [(name, families[name]) for name in ranked if len(families) <= FAMILIES]
         self.dots: list[dict[str, Any]] = [
             {
                 "name": plain(shown_name(row)),
                 "kind": self.kind[id(row)],
-                "world": self.worlds.index(world_of(row, leaderboard)),
+                "world": self.worlds.index(settings_label(row, leaderboard)),
                 "condition": conditions[id(row)],
                 "colour": families[_family(row)] % FAMILIES,
                 "x": {by: self._at(self.axes[by], figure(row, key)) for by, key in self.costs.items()},
@@ -200,15 +203,16 @@ class _Chart:
         return sorted(rows, key=lambda row: (-(figure(row, key) or 0.0), figure(row, COSTS["price"]) or 0.0))
 
     def fronts(self) -> dict[str, list[int]]:
-        """The rows on the frontier, by world, kind, grading and cost."""
+        """The rows on the frontier, by condition, kind, grading and cost. Its last one is the best under that condition, as the
+        answer says."""
         leaders = {}
-        for world, kind, grading, by in itertools.product(range(len(self.worlds)), self.kinds, self.gradings, self.costs):
+        for condition, kind, grading, by in itertools.product(range(len(self.groups)), self.kinds, self.gradings, self.costs):
             points = {
                 number: (dot["x"][by], dot["y"][grading])
                 for number, dot in enumerate(self.dots)
-                if (dot["world"], dot["kind"]) == (world, kind) and None not in (dot["x"][by], dot["y"][grading])
+                if (dot["condition"], dot["kind"]) == (condition, kind) and None not in (dot["x"][by], dot["y"][grading])
             }
-            leaders[f"{world} {kind} {grading} {by}"] = frontier({n: xy for n, xy in points.items() if xy[1] > 0})
+            leaders[f"{condition} {kind} {grading} {by}"] = frontier({n: xy for n, xy in points.items() if xy[1] > 0})
         return leaders
 
 
@@ -250,40 +254,38 @@ def _cards(chart: _Chart, condition: int, kind: str, grading: str, leaderboard: 
     rows = chart.ranked(groups[condition], kind, leaderboard, grading)
     if not rows:
         label = condition_label(groups[condition][0], leaderboard)
-        return {"sentence": plain(f"{label}: {NOBODY}"), "best": None, "cheap": None, "next": None}
+        return {"sentence": plain(f"{label[:1].upper()}{label[1:]}: {NOBODY}"), "best": None, "cheap": None, "next": None}
     best = answer(rows, leaderboard, grading)
     dearer = _next(groups, condition, leaderboard)
     richer = [] if dearer is None else chart.ranked(dearer, kind, leaderboard, grading)
     after = answer(richer, leaderboard, grading) if richer else None
     return {
         "sentence": best.sentence,
-        "best": best.leader and _card(best.leader, leaderboard, grading, best.rivals),
-        "cheap": best.cheapest and _card(best.cheapest, leaderboard, grading, ""),
-        "next": after
-        and after.leader
-        and _card(
-            after.leader, leaderboard, grading, f"under {budget_label(after.leader['budget'], currency_of(leaderboard))}"
-        ),
+        "best": best.leader and _card(chart, best.leader, leaderboard, grading),
+        "cheap": best.cheapest and _card(chart, best.cheapest, leaderboard, grading),
+        "next": after and after.leader and _card(chart, after.leader, leaderboard, grading),
     }
 
 
-def _card(row: Row, leaderboard: Mapping[str, Any], grading: str, under: str) -> dict[str, str]:
+def _card(chart: _Chart, row: Row, leaderboard: Mapping[str, Any], grading: str) -> dict[str, Any]:
     return {
+        "row": chart.numbers[id(row)],
         "name": shown_name(row),
+        "badge": "simulated" if is_simulated(row) else badge(row),
+        "budget": budget_label(row.get("budget"), currency_of(leaderboard)),
         "figure": main_figure(row, leaderboard, grading),
         "success": cost_of_success(row, leaderboard, grading),
         "cost": _cost(row, leaderboard),
-        "under": under,
     }
 
 
 def _next(groups: Sequence[Sequence[Row]], condition: int, leaderboard: Mapping[str, Any]) -> Sequence[Row] | None:
     """The condition of the same world with the next larger budget."""
     here = groups[condition][0]
-    world, budget = world_of(here, leaderboard), budget_order(here.get("budget") or {})
+    world, budget = settings_label(here, leaderboard), budget_order(here.get("budget") or {})
     larger = [
         group
         for group in groups
-        if world_of(group[0], leaderboard) == world and budget_order(group[0].get("budget") or {}) > budget
+        if settings_label(group[0], leaderboard) == world and budget_order(group[0].get("budget") or {}) > budget
     ]
     return min(larger, key=lambda group: budget_order(group[0].get("budget") or {}), default=None)

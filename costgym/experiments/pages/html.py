@@ -7,9 +7,11 @@ from importlib.resources import files
 from typing import Any
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from costgym.experiments.play.metric_registry import plain, written
+
+_FIGURE = re.compile(r"[\d.,]+ (?:%|¢|s\b)|\([^()\s]*–[^()\s]*\)")
 
 
 def asset(name: str) -> str:
@@ -33,6 +35,11 @@ def breakable(name: str) -> Markup:
     return Markup("<wbr>").join(parts)
 
 
+def unbroken(text: str) -> Markup:
+    """Escape a text and keep each figure on a line with its unit, and each interval whole."""
+    return Markup(_FIGURE.sub(r'<span class="whole">\g<0></span>', str(escape(plain(text)))))
+
+
 def embedded(data: object) -> Markup:
     """Write JSON that cannot end the script element it stands in, whatever a name holds."""
     text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
@@ -52,6 +59,7 @@ def _environment() -> Environment:
     )
     environment.filters["written"] = written
     environment.filters["breakable"] = breakable
+    environment.filters["unbroken"] = unbroken
     environment.filters["thousands"] = lambda value: f"{value:,}"
     return environment
 

@@ -21,7 +21,7 @@ from costgym.experiments.board.conditions import (
     ranking_metric,
     row_key,
     seeds_of,
-    settings_of,
+    settings_label,
     shown_first,
 )
 from costgym.experiments.board.rows import (
@@ -53,7 +53,7 @@ from costgym.experiments.pages.html import asset, embedded, render
 from costgym.experiments.pages.learning_curves import curves_section
 from costgym.experiments.pages.sections import sections_of
 from costgym.experiments.pages.table import ALWAYS_SHOWN, csv_of
-from costgym.experiments.play.metric_registry import Metric, Row, cell, figure, interval, plain
+from costgym.experiments.play.metric_registry import Metric, Row, brief, cell, figure, interval, plain
 from costgym.experiments.play.metrics import GRADINGS
 
 COLUMNS = 4  # figures that the table shows at first; a button shows all
@@ -92,7 +92,6 @@ def page_of(leaderboard: Mapping[str, Any], track: str | None = None, episodes: 
     files, views = track_files(leaderboard), tracks_in_order(leaderboard)
     leaderboard = next((view for view in views if view.get("track") == track), views[0])
     here = str(leaderboard.get("track", ""))
-    title = TRACKS[here].title if here in TRACKS else "Tool-using agents"
     grading = leaderboard["grading"] if leaderboard.get("grading") in GRADINGS else grading_of(leaderboard.get("rows") or [])
     groups = by_condition(leaderboard.get("rows") or [], leaderboard, grading)
     block = block_by_row(groups)
@@ -113,7 +112,7 @@ def page_of(leaderboard: Mapping[str, Any], track: str | None = None, episodes: 
         js=Markup(asset("page.js")),
         title=f"costgym leaderboard: {leaderboard.get('suite', '')}, seed {leaderboard.get('seed', '')}",
         grading=grading,
-        heading=title if title.endswith("?") else f"{title}: which one for your budget?",
+        heading=TRACKS[here].question if here in TRACKS else "Which agent for your budget?",
         tracks=[
             {"href": files[str(view["track"])], "title": TRACKS[str(view["track"])].title, "here": view["track"] == here}
             for view in views
@@ -127,6 +126,7 @@ def page_of(leaderboard: Mapping[str, Any], track: str | None = None, episodes: 
         about=[TRACKS[here].sees if here in TRACKS else "", plain(scenario.get("description") or "")],
         condition=chosen,
         conditions=len(groups),
+        varied=any(settings_label(row, leaderboard) for row in rows),
         ranking_note=_ranking_note(
             rows, columns[0], any(band for of_grading in ranks.values() for _, _, band in of_grading.values())
         ),
@@ -192,13 +192,14 @@ def _sentence(rows: Sequence[Row], groups: Sequence[Sequence[Row]], leaderboard:
     counts = sorted({int(row.get("episodes") or 0) for row in rows})
     episodes = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
     if len(groups) > 1:
-        kind = "conditions" if any(settings_of(row, leaderboard) for row in rows) else "budgets"
+        kind = "conditions" if any(settings_label(row, leaderboard) for row in rows) else "budgets"
         condition = f"under each of {len(groups)} {kind}"
     else:
         condition = f"({condition_label(rows[0], leaderboard)})"
-    played = f"{agents} agent{'s' * (agents != 1)} met the same simulated tools, {episodes} episodes each {condition}."
+    who = "1 agent played" if agents == 1 else f"{agents} agents played the same"
+    played = f"{who} {episodes} episodes {condition}{', with the same luck' * (agents > 1)}."
     if simulated := sum(is_simulated(row) for row in rows):
-        whose = "Its language model is" if simulated == len(rows) else "Some language models, marked in the table, are"
+        whose = "Their language model is" if simulated == len(rows) else "Some language models, marked in the table, are"
         return f"{played} {whose} simulated: such figures compare strategies and say nothing about a real model."
     recorded = " Replayed agents were trained and recorded before." if any(badge(row) for row in rows) else ""
     return (
@@ -346,7 +347,7 @@ def _cell(row: Row, metric: Metric, peers: Sequence[Row], ranks: Mapping[str, Ra
             _, rank, band = ranks[grading or GRADINGS[0]][id(row)]
             leads = bool(value) and (rank == "1" or band.startswith("1–"))
         leads = leads and not is_reference(row) and is_metered(row)
-        figures.append({"grading": grading, **cell(row, key, metric.kind), "best": leads, "strip": strip})
+        figures.append({"grading": grading, **cell(row, key, metric.kind, brief), "best": leads, "strip": strip})
     return figures
 
 

@@ -1,13 +1,15 @@
 """Sections of a track's page below its table: a row of `SECTIONS` for each, and one template for all."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
 from markupsafe import Markup
 
 from costgym.experiments.board.conditions import (
+    PASS_RATE,
     by_condition,
     condition_label,
     grading_of,
@@ -17,9 +19,20 @@ from costgym.experiments.board.conditions import (
     settings_of,
     shown_first,
 )
-from costgym.experiments.board.rows import LEVEL, columns_of, differences, is_ranked, is_simulated, is_void, shown_name
+from costgym.experiments.board.rows import (
+    FIRST_TRACK,
+    LEVEL,
+    badge,
+    columns_of,
+    differences,
+    is_ranked,
+    is_simulated,
+    is_void,
+    shown_name,
+)
+from costgym.experiments.board.submissions.manifest import MANIFEST, RECORDED
 from costgym.experiments.pages.html import part
-from costgym.experiments.play.metric_registry import REGISTRY, Row, cell, figure, written
+from costgym.experiments.play.metric_registry import REGISTRY, Row, brief, cell, figure, written
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +45,7 @@ class Section:
         others: keys of further metrics, a column each.
         conditions: one table with a column for each condition, in place of a table for each condition.
         parts: the figures of a row that has several of the kind, with the heading of each.
+        lines: what the lines of the table are.
     """
 
     key: str
@@ -40,6 +54,7 @@ class Section:
     others: tuple[str, ...] = ()
     conditions: bool = False
     parts: Callable[[Row, str], Sequence[tuple[str, float | None]]] | None = None
+    lines: str = "Agent"
 
 
 AHEAD = Section(
@@ -49,6 +64,14 @@ AHEAD = Section(
     "cells are significant at 5 % by a paired sign-flip test, adjusted after Holm for all pairs under that budget; the others "
     "may be chance.",
 )
+REAL = Section(
+    "real",
+    "Real language models",
+    "Success %% of small open models under %s, recorded on %s tasks of the suite %s. These are other tasks than above, so the "
+    "two are not ranked together. costgym leaderboard --suite %s shows these rows with their costs, and opens their episodes.",
+    lines="Model",
+)
+REAL_SUITE = "small"  # of the recorded entries with real models that come with the package
 SECTIONS = (
     Section(
         "quality_of_plan",
@@ -82,7 +105,26 @@ SECTIONS = (
 
 def sections_of(track: Mapping[str, Any]) -> list[Markup]:
     """The sections of a track that have something to say."""
-    return [html for html in (_ahead(track), *(_render(section, track) for section in SECTIONS)) if html]
+    return [html for html in (_real_models(track), _ahead(track), *(_render(section, track) for section in SECTIONS)) if html]
+
+
+def _real_models(track: Mapping[str, Any]) -> Markup:
+    """A table of the recorded entries with real models, for a page of chat agents on which no real model plays."""
+    rows = [row for row in track.get("rows") or () if row.get("model")]
+    if track.get("track") != FIRST_TRACK or not rows or not all(is_simulated(row) or badge(row) for row in rows):
+        return Markup("")
+    manifests = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(RECORDED.glob(f"*/{MANIFEST}"))]
+    entries = [entry for entry in manifests if entry["run"]["suite"] == REAL_SUITE]
+    if not entries:
+        return Markup("")
+    heads = list(dict.fromkeys(row["agent"] for entry in entries for row in entry["rows"]))
+    columns = {entry.get("model") or entry["name"]: {row["agent"]: row for row in entry["rows"]} for entry in entries}
+    order = sorted(columns, key=lambda name: -max(figure(row, PASS_RATE) or 0.0 for row in columns[name].values()))
+    lines = [(name, [_cell(columns[name].get(head, {}), PASS_RATE, "rate") for head in heads]) for name in order]
+    row = entries[0]["rows"][0]
+    budget = condition_label(row, {**track, "conditions": None})
+    section = replace(REAL, note=REAL.note % (budget, row["episodes"], REAL_SUITE, REAL_SUITE))
+    return part("section.html", section=section, tables=[{"label": "", "heads": heads, "lines": lines}], first=0)
 
 
 def _ahead(track: Mapping[str, Any]) -> Markup:
@@ -160,13 +202,13 @@ def _by_agent(groups: Sequence[Sequence[Row]], track: Mapping[str, Any], key: st
 
 
 def _cell(row: Row, key: str, kind: str) -> dict[str, Any]:
-    return {**_shaded(figure(row, key), kind), "span": cell(row, key, kind)["span"]}
+    return {**_shaded(figure(row, key), kind), "span": cell(row, key, kind, brief)["span"]}
 
 
 def _shaded(value: float | None, kind: str) -> dict[str, Any]:
     """A figure as it is written, and how dark its cell is in percent: shares alone have a scale."""
     share = value if kind == "rate" and value is not None else 0.0
-    return {"value": written(value, kind), "shade": round(100 * min(1.0, max(0.0, share))), "span": "", "mark": ""}
+    return {"value": brief(value, kind), "shade": round(100 * min(1.0, max(0.0, share))), "span": "", "mark": ""}
 
 
 def signed(value: float, kind: str) -> str:

@@ -233,13 +233,17 @@ def with_unit(text: str, unit: str) -> str:
     return f"{symbol}{text}" if symbol == "$" else f"{text} {symbol}".rstrip()
 
 
+_DUST = 1e-9  # of sums of floats, where a figure is 0
+
+
 def brief(value: float | None, kind: str = "number") -> str:
-    """A figure in two significant digits, for sentences; larger numbers and shares are whole."""
+    """A figure in two significant digits, for sentences and pages; larger numbers, shares and counts are whole."""
     if value is None:
         return "–"
     number = 100 * value if kind == "rate" else value
-    whole = abs(number) >= 10 or (kind == "rate" and abs(number) >= 1)
-    size = f"{math.floor(abs(number) + 0.5):,}" if whole else f"{float(f'{abs(number):.2g}'):g}"  # halves go up, as in tables
+    whole = abs(number) >= 10 or kind == "count" or (kind == "rate" and abs(number) >= 1)
+    size = f"{math.floor(abs(number) + 0.5):,}" if whole else f"{abs(number):#.2g}".rstrip(".")  # halves go up, as in tables
+    size = size if abs(number) > _DUST else "0"
     return f"−{size}" if number < 0 and size != "0" else size
 
 
@@ -260,9 +264,9 @@ def estimate(row: Row, key: str, kind: str, write: Callable[[float | None, str],
     return value if ends is None else f"{value} {span(write(ends[0], kind), write(ends[1], kind))}"
 
 
-def cell(row: Row, key: str, kind: str) -> dict[str, Any]:
+def cell(row: Row, key: str, kind: str, write: Callable[[float | None, str], str] = written) -> dict[str, Any]:
     """A figure as it is written, and its interval; "" for one without."""
-    value, _, ends = estimate(row, key, kind).partition(" ")
+    value, _, ends = estimate(row, key, kind, write).partition(" ")
     return {"value": value, "span": ends}
 
 

@@ -1,4 +1,5 @@
-"""Figures of results for papers and notebooks: matplotlib's, with the same bytes whenever and wherever they are saved.
+"""Figures of results for papers and notebooks: matplotlib's, with the same bytes whenever and wherever they are saved. A PNG
+holds the figures that it shows and the code that plays and draws them again.
 
 Nothing here uses pyplot or changes a global setting. Names of agents and currencies come from others: they are drawn as they
 stand, never read as mathematics.
@@ -6,13 +7,14 @@ stand, never read as mathematics.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+import json
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from costgym.experiments.play.metric_registry import REGISTRY, Group, figure, interval, plain
+from costgym.experiments.play.metric_registry import REGISTRY, Group, figure, interval, plain, unit_of
 from costgym.simulators.errors import ConfigError, check_known
 from costgym.simulators.ledger import RESOURCES
 
@@ -47,6 +49,7 @@ _SETTINGS: dict[Any, Any] = {
 }
 _METADATA = {"svg": {"Date": None, "Creator": "costgym"}, "pdf": {"CreationDate": None, "Creator": "costgym"}}
 """No clock in a file, so that the same figure has the same bytes."""
+PNG_DATA, PNG_CODE = "costgym:data", "costgym:code"  # keys of a PNG's texts, as `PIL.Image.open(path).text` has them
 
 
 class Plots:
@@ -56,27 +59,39 @@ class Plots:
         names: of the rows without their budgets, in the order of the rows.
         rows: their figures.
         currencies: in which their prices are; figures of cost need one and the same.
+        seeds: the seed of each row's run, and its episodes of one task in a row.
     """
 
-    def __init__(self, names: Mapping[Group, str], rows: Mapping[Group, dict[str, Any]], currencies: Set[str]) -> None:
-        self._names, self._rows, self._currencies = names, rows, currencies
+    def __init__(
+        self,
+        names: Mapping[Group, str],
+        rows: Mapping[Group, dict[str, Any]],
+        currencies: Set[str],
+        seeds: Mapping[Group, tuple[int, int]],
+    ) -> None:
+        self._names, self._rows, self._currencies, self._seeds = names, rows, currencies, seeds
 
     def pareto(self) -> Figure:
-        """Draw passes over cost: a mark for each agent and budget, and the frontier of those that no other one beats.
+        """Draw success over cost: a mark for each agent and budget, and the frontier of those that no other one beats.
 
-        Whiskers are 95 % intervals of the pass rate.
+        Whiskers are 95 % intervals of the success rate. A thin line joins the budgets of one agent.
 
         Raises:
             ConfigError: there are no episodes, or their prices are in several currencies.
         """
-        points = []
+        points, shown = [], []
         for number, (agent, groups) in enumerate(self._agents().items()):
             for group in groups:
                 cost = figure(self._rows[group], "average_cost")
                 share, ends = self._passes(group)
                 if cost is not None and share is not None:
                     points.append((cost, share, ends, number, agent))
-        with self._chart(f"{REGISTRY['average_cost'].name}{_unit(self._currency())} an episode") as (chart, axes):
+                    shown.append(group)
+        label = f"{REGISTRY['average_cost'].name}{_unit(self._currency())} an episode"
+        with self._chart(label, shown, "pareto()") as (chart, axes):
+            for number in {number for *_, number, _ in points}:
+                line = sorted((cost, 100 * share) for cost, share, _, other, _ in points if other == number)
+                axes.plot(*zip(*line, strict=True), color=_colour(number), lw=0.8, alpha=0.5, zorder=1)
             for cost, share, ends, number, _ in points:
                 whiskers = [[100 * (share - ends[0])], [100 * (ends[1] - share)]]
                 axes.errorbar([cost], [100 * share], whiskers, color=_colour(number), fmt=_marker(number), ms=5, elinewidth=0.8)
@@ -88,7 +103,7 @@ class Plots:
         return chart
 
     def budget_curve(self, resource: str = "price") -> Figure:
-        """Draw passes over the budget: a line for each agent, in a band of 95 % intervals.
+        """Draw success over the budget: a line for each agent, in a band of 95 % intervals.
 
         Rows without a limit of this resource, or with further limits, are left out.
 
@@ -101,7 +116,8 @@ class Plots:
         """
         check_known("resource", resource, RESOURCES)
         unit = {"price": self._currency(), "seconds": "s"}.get(resource, resource)
-        with self._chart(f"Budget{_unit(unit)} an episode") as (chart, axes):
+        shown: list[Group] = []
+        with self._chart(f"Budget{_unit(unit)} an episode", shown, f"budget_curve({resource!r})") as (chart, axes):
             entries, ticks = [], set[float]()
             for number, (agent, groups) in enumerate(self._agents().items()):
                 limited = {group.budget[0][1]: group for group in groups if [name for name, _ in group.budget] == [resource]}
@@ -109,6 +125,7 @@ class Plots:
                 curve = [(limit, share, ends) for limit, share, ends in shares if share is not None]
                 if not curve:
                     continue
+                shown += [limited[limit] for limit, _, _ in curve]
                 limits = [limit for limit, _, _ in curve]
                 ticks |= set(limits)
                 lows, highs = ([100 * ends[side] for _, _, ends in curve] for side in (0, 1))
@@ -148,17 +165,45 @@ class Plots:
             raise ConfigError("plot", f"expected prices in one currency, got {names}; choose an environment: select(env=...)")
         return next(iter(self._currencies))
 
+    def _texts(self, shown: Sequence[Group], drawing: str) -> dict[str, str]:
+        """The texts of a PNG: the rows that it shows as JSON, and code that plays them and draws it."""
+        data = []
+        for group in shown:
+            row, key = self._rows[group], REGISTRY[PASS].key_under(self._rows[group]["grading"])
+            about = {name: row.get(name) for name in ("agent", "model", "env", "split", "budget", "episodes", "grading")}
+            settings = json.loads(group.settings)
+            figures = {name: figure(row, name) for name in (key, "average_cost")}
+            data.append({**about, "settings": settings, **figures, "ci95": {key: interval(row, key)}})
+        code = f'{self._code(shown)}results.plot.{drawing}.savefig("figure.png")\n'
+        return {PNG_DATA: json.dumps(data, ensure_ascii=False), PNG_CODE: code}
+
+    def _code(self, shown: Sequence[Group]) -> str:
+        """Python that plays rows again; of a run with several seeds a task, which a folder has, that reads them."""
+        if any(self._seeds[group][1] > 1 for group in shown):
+            return 'import costgym\n\nresults = costgym.Results.load("FOLDER")  # of the run\n'
+        lines = ["import costgym", "", "results = costgym.Results()"]
+        for group in shown:
+            row, budget = self._rows[group], dict(group.budget)
+            options = {"split": row.get("split"), "grading": row["grading"], "budget": budget, **json.loads(group.settings)}
+            model = f"  # with the language model {group.model!r}" if group.model else ""
+            lines.append(f"env = costgym.make({group.env!r}, **{options!r})")
+            played = f"costgym.rollout(env, {group.agent!r}, episodes={row['episodes']}, seed={self._seeds[group][0]})"
+            lines.append(f"results += {played}{model}")
+        return "\n".join(lines) + "\n"
+
     @contextmanager
-    def _chart(self, x_label: str) -> Iterator[tuple[Figure, Axes]]:
+    def _chart(self, x_label: str, shown: Sequence[Group], drawing: str) -> Iterator[tuple[Figure, Axes]]:
+        """An empty chart; what is drawn inside the block has the style of figures, and a PNG of it the texts of these rows."""
         import matplotlib as mpl
 
         with mpl.rc_context(_SETTINGS):
             chart: Figure = _figure_class()(figsize=(WIDTH, HEIGHT), layout="constrained")
             axes = chart.add_subplot()
             axes.set_xlabel(plain(x_label), parse_math=False)
-            axes.set_ylabel("Passed within the budget, % of episodes")
+            axes.set_ylabel("Success within the budget, %")
             axes.set_ylim(-3, 103)
             yield chart, axes
+            chart.png_texts = self._texts(shown, drawing)  # type: ignore[attr-defined]
 
 
 @lru_cache(maxsize=1)
@@ -171,6 +216,8 @@ def _figure_class() -> Any:
     from matplotlib.figure import Figure
 
     class ResultsFigure(Figure):
+        png_texts: Mapping[str, str] = {}  # never changed
+
         def __init__(self, **named: Any) -> None:
             super().__init__(**named)
             FigureCanvasAgg(self)
@@ -178,7 +225,8 @@ def _figure_class() -> Any:
         def savefig(self, fname: Any, **named: Any) -> None:
             suffix = Path(fname).suffix.removeprefix(".") if isinstance(fname, str | Path) else ""
             kind = str(named.get("format") or suffix or "png").lower()
-            named["metadata"] = {**_METADATA.get(kind, {}), **(named.get("metadata") or {})}
+            own = self.png_texts if kind == "png" else _METADATA.get(kind, {})
+            named["metadata"] = {**own, **(named.get("metadata") or {})}
             with mpl.rc_context(_SETTINGS):
                 super().savefig(fname, **named)
 
@@ -200,7 +248,7 @@ def _frontier(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
 
 
 def _unit(currency: str) -> str:
-    return f", {currency}" if currency else ""
+    return f", {unit_of(currency)}" if currency else ""
 
 
 def _colour(number: int) -> str:

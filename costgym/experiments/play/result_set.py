@@ -282,7 +282,12 @@ class Results(Sequence[EpisodeResult]):
     @property
     def plot(self) -> Plots:
         """Figures to save as SVG, PDF or PNG: ``plot.pareto()`` and ``plot.budget_curve()``."""
-        return Plots(self.names, self.rows, {conditions.currency for conditions in self.conditions.values()})
+        seeds = {
+            group: (conditions.seed, conditions.seeds)
+            for group in self._groups
+            for conditions in [self._conditions[_view(group)]]
+        }
+        return Plots(self.names, self.rows, {conditions.currency for conditions in self.conditions.values()}, seeds)
 
     # -- shown -------------------------------------------------------------------------------------------------------------
 

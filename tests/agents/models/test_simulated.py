@@ -4,6 +4,7 @@ import gc
 import json
 import weakref
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,6 +15,7 @@ from costgym.agents.models.reading import _KNOWN, Reader
 from costgym.agents.models.simulated import Simulated, SimulatedRates
 from costgym.agents.registry import make_agent
 from costgym.simulators.errors import ConfigError
+from costgym.simulators.tools import WRITE
 from tests.helpers.playing import SMALL, calls, chat, play
 from tests.helpers.worlds import BROKEN, small_world, tool
 
@@ -66,6 +68,13 @@ def test_it_answers_with_the_facts_of_its_context_and_no_others(env):
     assert call.name == "finish" and "fact-0" in call.read()["answer"] and "fact-1" in call.read()["answer"]
     stuck = ask(model(env), env, ("map", '{"value": "fact-0"}'), functions=("map",))
     assert "fact-0" in stuck.read()["answer"] and "fact-1" not in stuck.read()["answer"]
+
+
+@pytest.mark.parametrize(("error", "doubted"), [("timeout", "pay"), ("not_found", ""), ({"code": 7}, "pay"), (None, "pay")])
+def test_a_write_is_in_doubt_unless_its_result_says_how_it_failed(error, doubted):
+    reader = object.__new__(Reader)
+    reader.tools = {"pay": SimpleNamespace(effect=SimpleNamespace(role=WRITE))}
+    assert reader._doubted(Message(TOOL, json.dumps({"error": error}), name="pay")) == doubted
 
 
 def test_it_turns_to_another_tool_after_a_failure(env):

@@ -106,7 +106,7 @@ def test_a_wider_terminal_shows_more_columns():
 
 def test_a_line_above_the_table_says_who_is_best_and_at_what_cost():
     assert "\n20 ¢: tot-dfs+ecoact+btp (simulated model), success 60 %, 13 ¢ a success.\n" in printed(*ROWS, width=200)
-    assert "20 ¢: greedy, success 50 %, 4 ¢ a success." in printed(row("greedy", 20, 0.5, 2.0, model=None), *ROWS)
+    assert "20 ¢: greedy, success 50 %, 4.0 ¢ a success." in printed(row("greedy", 20, 0.5, 2.0, model=None), *ROWS)
 
 
 def test_a_wide_table_has_every_column_however_narrow_the_terminal_is():

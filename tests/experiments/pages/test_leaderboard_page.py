@@ -19,9 +19,10 @@ from costgym.experiments.board.conditions import budget_label
 from costgym.experiments.board.rows import BY_EPISODE, columns_of
 from costgym.experiments.pages.answers import answer_first
 from costgym.experiments.pages.first_screen import axis_of, frontier
+from costgym.experiments.pages.html import unbroken
 from costgym.experiments.pages.leaderboard_page import COLUMNS, page_of
 from costgym.experiments.pages.table import csv_of, print_table
-from costgym.experiments.play.metric_registry import REGISTRY, written
+from costgym.experiments.play.metric_registry import REGISTRY, brief, written
 from costgym.experiments.play.metrics import episode_figures, summarise
 from costgym.experiments.play.results import EpisodeResult
 
@@ -100,7 +101,7 @@ def test_the_table_holds_every_figure_without_a_script():
     row = next(r for r in leaderboard["rows"] if r["agent"] == "react+btp" and r["budget"] == {"price": 20})
     shown = "".join(texts)
     for metric in shown_columns:
-        assert written(row[metric.key], metric.kind) in shown
+        assert brief(row[metric.key], metric.kind) in shown
 
 
 def test_the_page_links_the_papers_behind_its_agents():
@@ -116,7 +117,14 @@ def test_the_page_links_the_papers_behind_its_agents():
 def test_the_page_says_what_was_run_and_asks_nothing_of_the_network():
     page = page_of(board())
     text = Document(page).all("body")[0]["text"]
-    for word in ("quick", "marketplace", "A market.", "12 episodes each", "0.1.0", "costgym/MarketplaceChat-v0"):
+    for word in (
+        "quick",
+        "marketplace",
+        "A market.",
+        "the same 12 episodes under each of 3 budgets",
+        "0.1.0",
+        "costgym/MarketplaceChat-v0",
+    ):
         assert word in text
     without_namespace = page.replace('<a href="https://arxiv.org/abs/', "")
     assert not re.search(r"https?://|//cdn|@import|url\(|<link|<img|<iframe|fetch\(|XMLHttp", without_namespace)
@@ -148,7 +156,9 @@ def test_a_hostile_name_stays_text(name):
     for row in leaderboard["rows"]:
         row["env"] = name
     page = page_of(leaderboard)
-    harmless = Document(page_of(board({"somebody": ("gpt", 6, 1)})))
+    other = board({"somebody": ("gpt", 6, 1)})
+    other["scenario"]["currency"] = "x" * len(name)  # where budgets are long to read, they stand in a list
+    harmless = Document(page_of(other))
     found = Document(page)
     assert [e["tag"] for e in found.elements] == [e["tag"] for e in harmless.elements]
     assert not any(key.startswith("on") for element in found.elements for key in element)
@@ -389,6 +399,35 @@ def test_the_frontier_rises_and_nobody_beats_it_at_the_same_or_a_lower_cost(poin
     assert all(a[0] <= b[0] and a[1] < b[1] for a, b in itertools.pairwise(front))
     for x, y in placed.values():
         assert any(a <= x and b >= y for a, b in front)
+
+
+def test_the_card_names_the_agent_at_the_end_of_the_frontier_under_the_same_budget():
+    page = page_of(board())
+    drawn = embedded(page)
+    for cards in Document(page).all("div", **{"class": "cards"}):
+        front = drawn["fronts"][f"{cards['data-condition']} {cards['data-kind']} {cards['data-grading']} price"]
+        assert cards["data-best"] == str(front[-1])
+        assert {drawn["dots"][row]["condition"] for row in front} == {int(cards["data-condition"])}
+
+
+def test_a_figure_stays_on_a_line_with_its_unit_and_a_name_stays_text():
+    html = unbroken("30 ¢: <b>, success 64 % (54–74), 7.0 ¢ a success, 3 sets.")
+    assert html == (
+        '<span class="whole">30 ¢</span>: &lt;b&gt;, success <span class="whole">64 %</span> '
+        '<span class="whole">(54–74)</span>, <span class="whole">7.0 ¢</span> a success, 3 sets.'
+    )
+
+
+def test_real_models_are_shown_where_all_others_are_simulated():
+    rows = [{**row, "track": "text"} for row in board({"react": ("simulated", 6, 1)})["rows"]]
+    tracks = [{"name": "text", "scenario": {"currency": "credits"}}]
+    page = page_of({**board(), "rows": rows, "tracks": tracks})
+    (section,) = [e for e in Document(page).all("section") if e.get("aria-labelledby") == "section-real"]
+    assert "Success % of small open models under 20 ¢, recorded on 100 tasks of the suite small." in section["text"]
+    assert "Qwen2.5-Coder-1.5B-Instruct, fine-tuned on five strategies" in section["text"]
+    for row in rows:
+        row["model"] = "gpt-x"
+    assert "section-real" not in page_of({**board(), "rows": rows, "tracks": tracks})
 
 
 def test_the_chart_has_labelled_axes_a_caption_and_a_name_for_those_who_do_not_see_it():

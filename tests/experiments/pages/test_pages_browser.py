@@ -280,21 +280,27 @@ const all = (selector) => [...document.querySelectorAll(selector)].map((e) => e.
 const boxes = all("#plot > b"), marks = all("#plot > i:not([hidden]):not(.faint)");
 const frame = document.getElementById("plot").getBoundingClientRect();
 const meet = (a, b) => a.left < b.right - .5 && b.left < a.right - .5 && a.top < b.bottom - .5 && b.top < a.bottom - .5;
+const path = document.getElementById("front").getAttribute("points").split(" ").map((xy) => xy.split(",").map(Number));
+const front = path.slice(1).map(([x, y], i) => ({ left: Math.min(x, path[i][0]), right: Math.max(x, path[i][0]),
+  top: Math.min(y, path[i][1]), bottom: Math.max(y, path[i][1]) })).map((box) => ({
+  left: frame.left + box.left * frame.width / 100, right: frame.left + box.right * frame.width / 100,
+  top: frame.top + box.top * frame.height / 100, bottom: frame.top + box.bottom * frame.height / 100 }));
 return [boxes.length, boxes.flatMap((a, i) => boxes.slice(i + 1).filter((b) => meet(a, b))).length,
   boxes.filter((a) => marks.some((b) => meet(a, b))).length,
+  boxes.filter((a) => front.some((b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom)).length,
   boxes.filter((a) => a.left < frame.left - 1 || a.right > frame.right + 1).length]
 """
 
 
 @pytest.mark.parametrize("width", [1400, 390])
-def test_no_name_in_the_chart_covers_another_or_a_mark(driver: Any, tmp_path: Path, width: int) -> None:
+def test_no_name_in_the_chart_covers_another_a_mark_or_the_frontier(driver: Any, tmp_path: Path, width: int) -> None:
     folder = imagined_board(tmp_path, agents=14, name="quite a long name {}")
     window(driver, width=width, height=900)
     visit(driver, folder / "index.html", "", "!document.getElementById('controls').hidden")
     for choice in ("0", "1"):
         click(driver, f"input[name=condition][value='{choice}']")
         names, *overprinted = driver.execute_script(OVERPRINTS)
-        assert names >= 1 and overprinted == [0, 0, 0]
+        assert names >= 1 and overprinted == [0, 0, 0, 0]
     window(driver)
 
 

@@ -11,6 +11,7 @@ from dataclasses import asdict, replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL import Image
 
 import costgym
 from costgym import Results
@@ -20,7 +21,7 @@ from costgym.experiments.leaderboard import Leaderboard, run
 from costgym.experiments.play.collect import collect
 from costgym.experiments.play.execution.engine import Local
 from costgym.experiments.play.metrics import paired_difference, summarise
-from costgym.experiments.play.plots import _frontier
+from costgym.experiments.play.plots import PNG_CODE, PNG_DATA, _frontier
 from costgym.experiments.play.results import EpisodeResult
 from costgym.simulators.errors import ConfigError, DataError, MissingExtra, UnknownName
 from tests.helpers.boards import HOSTILE
@@ -232,14 +233,33 @@ def test_a_figure_has_the_same_bytes_whenever_it_is_saved_and_names_no_time(kind
 def test_the_figures_name_their_axes_with_units_and_show_what_was_measured():
     results = runs(budgets=(10, 20))
     [axes] = results.plot.budget_curve().axes
-    assert (axes.get_xlabel(), axes.get_ylabel()) == ("Budget, credits an episode", "Passed within the budget, % of episodes")
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("Budget, ¢ an episode", "Success within the budget, %")
     assert [line.get_xydata().tolist() for line in axes.lines] == [[[10, 25], [20, 25]], [[10, 50], [20, 50]]]
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["react", "dfsdt"]
     [axes] = results.plot.pareto().axes
-    assert (axes.get_xlabel(), axes.get_ylabel()) == ("Cost, credits an episode", "Passed within the budget, % of episodes")
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("Cost, ¢ an episode", "Success within the budget, %")
     assert axes.lines[-1].get_xydata().tolist() == [[2.0, 25.0], [3.0, 50.0]]
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["react", "dfsdt", "frontier"]
     assert results.plot.pareto()._repr_png_().startswith(b"\x89PNG")
+
+
+def test_a_png_holds_its_figures_and_the_code_that_draws_it_again(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    env = costgym.make("costgym/Marketplace-v0", split="test", budget=20)
+    results = costgym.rollout(env, ["cheapest", "greedy"], episodes=3, seed=4)
+    for drawn in (results.plot.pareto(), results.plot.budget_curve()):
+        drawn.savefig("first.png")
+        with Image.open("first.png") as picture:
+            data, code = json.loads(picture.text[PNG_DATA]), picture.text[PNG_CODE]
+        assert [(row["agent"], row["episodes"]) for row in data] == [("cheapest", 3), ("greedy", 3)]
+        assert [row["average_cost"] for row in data] == [row["average_cost"] for row in results.rows.values()]
+        exec(compile(code, "code", "exec"), {})  # of results that were made above
+        assert (tmp_path / "figure.png").read_bytes() == (tmp_path / "first.png").read_bytes()
+    store = io.BytesIO()
+    of_a_board = Results(list(results), split="test", seeds=3)
+    of_a_board.plot.pareto().savefig(store)
+    with Image.open(store) as picture:
+        assert 'costgym.Results.load("FOLDER")' in picture.text[PNG_CODE]
 
 
 def test_a_name_is_drawn_as_it_stands():

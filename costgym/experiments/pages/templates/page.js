@@ -3,12 +3,12 @@
   const byId = (id) => document.getElementById(id);
   const all = (selector, from = document) => [...from.querySelectorAll(selector)];
   const data = JSON.parse(byId("data").textContent);
-  const controls = byId("controls"), ask = byId("ask"), more = byId("more"), every = byId("every");
+  const controls = byId("controls"), ask = byId("ask"), over = byId("over"), more = byId("more"), every = byId("every");
 
   /* The choices stand in the address, those that differ from the page's own. */
   const own = { ...data.start, condition: document.body.dataset.condition, search: "", rows: "one", columns: "few", sort: "rank" };
   const state = { ...own };
-  const offered = (name, value) => all(`#ask [name="${name}"]`).some((field) => (field.tagName === "SELECT" ? [...field.options] : [field]).some((each) => each.value === value));
+  const offered = (name, value) => all(`form [name="${name}"]`).some((field) => (field.tagName === "SELECT" ? [...field.options] : [field]).some((each) => each.value === value));
   function readAddress() {
     Object.assign(state, own, Object.fromEntries([...new URLSearchParams(location.hash.slice(1))].filter(([key]) => Object.hasOwn(own, key))));
     for (const name of ["condition", "kind", "grading", "by"]) if (!offered(name, state[name])) state[name] = own[name];
@@ -29,13 +29,13 @@
     for (const cards of all(".cards")) cards.hidden = ["condition", "kind", "grading"].some((name) => cards.dataset[name] !== state[name]);
     const { by, kind, grading } = state, condition = Number(state.condition);
     const world = data.dots.find((dot) => dot.condition === condition).world;
-    const front = data.fronts[`${world} ${kind} ${grading} ${by}`] ?? [];
-    const best = document.querySelector(".cards:not([hidden]) .best .who")?.textContent, named = new Set();
+    const front = data.fronts[`${condition} ${kind} ${grading} ${by}`] ?? [];
+    const best = document.querySelector(".cards:not([hidden])").dataset.best, named = new Set();
     dots.forEach((mark, index) => {
       const dot = data.dots[index], [x, y] = corner(dot);
       mark.hidden = x === null || y === null || dot.world !== world;
       Object.assign(mark.style, { left: `${100 * x}%`, bottom: `${100 * y}%` });
-      const rival = dot.kind === kind && dot.condition === condition, chosen = rival && dot.name === best;
+      const rival = dot.kind === kind && dot.condition === condition, chosen = String(index) === best;
       const name = !mark.hidden && dot.condition === condition && (chosen || dot.kind === "bound" || front.includes(index));
       if (name) named.add(index);
       mark.className = [dot.kind, dot.condition === condition && (rival || dot.kind === "bound") ? "" : "faint", front.includes(index) && "lead", chosen && "chosen", name && "named"].filter(Boolean).join(" ");
@@ -47,28 +47,33 @@
       return [[x, before], [x, y]];
     });
     byId("front").setAttribute("points", points(corners));
-    byId("lines").replaceChildren(...data.lines.flatMap((line) => {
-      const there = line.filter((index) => !dots[index].hidden && (data.dots[index].kind === kind || data.dots[index].kind === "bound"));
-      if (there.length < 2) return [];
+    const joined = data.lines.map((line) => line.filter((index) => !dots[index].hidden && (data.dots[index].kind === kind || data.dots[index].kind === "bound"))).filter((line) => line.length > 1);
+    byId("lines").replaceChildren(...joined.map((line) => {
       const drawn = document.createElementNS(byId("front").namespaceURI, "polyline");
-      drawn.setAttribute("points", points(there.map((index) => corner(data.dots[index]))));
-      drawn.style.stroke = `var(--c${data.dots[there[0]].colour})`;
-      return [drawn];
+      drawn.setAttribute("points", points(line.map((index) => corner(data.dots[index]))));
+      drawn.style.stroke = `var(--c${data.dots[line[0]].colour})`;
+      return drawn;
     }));
     const limit = data.limits[by][condition];
     byId("limit").hidden = limit === null;
     byId("limit").style.left = `${100 * limit}%`;
     for (const part of all(".frontier [data-by]")) part.hidden = part.dataset.by !== by;
-    for (const line of lines) line.classList.toggle("chosen", data.rows[line.dataset.row].condition === condition && line.querySelector(".name").textContent === best);
-    place(named);
+    for (const line of lines) line.classList.toggle("chosen", line.dataset.row === best);
+    name(named, corners);
   }
-  /* A name stands beside its mark where it covers no other; where there is no room it stays away, and the tip shows it. */
+  /* A name stands beside its mark where it covers no mark, no other name and nothing of the frontier; where there is no room it
+     stays away, and the tip shows it. */
   const SIDES = ["left", "above", "right", "below"];
-  function place(named) {
+  function name(named, corners) {
     const frame = byId("plot").getBoundingClientRect(), taken = [];
     const ordered = [...named].sort((a, b) => (dots[b].classList.contains("chosen") - dots[a].classList.contains("chosen")) || (dots[b].classList.contains("lead") - dots[a].classList.contains("lead")));
     for (const mark of dots) if (!mark.hidden && !mark.classList.contains("faint")) taken.push(mark.getBoundingClientRect());
     for (const old of all("#plot > b")) old.remove();
+    const path = corners.map(([x, y]) => [frame.left + x * frame.width, frame.bottom - y * frame.height]);
+    const steps = path.slice(1).map(([x, y], index) => {
+      const [a, b] = path[index];
+      return { left: Math.min(a, x), right: Math.max(a, x), top: Math.min(b, y), bottom: Math.max(b, y) };
+    });
     for (const index of ordered) {
       const label = document.createElement("b"), box = dots[index].getBoundingClientRect();
       label.textContent = data.dots[index].name;
@@ -78,7 +83,7 @@
       const middle = [box.left + box.width / 2, box.top + box.height / 2];
       const spots = { left: [box.left - width - 3, middle[1] - height / 2], right: [box.right + 3, middle[1] - height / 2], above: [middle[0] - width / 2, box.top - height - 1], below: [middle[0] - width / 2, box.bottom + 1] };
       const free = SIDES.map((side) => spots[side]).find(([x, y]) => x >= frame.left && x + width <= frame.right && y >= frame.top - 18 && y + height <= frame.bottom
-        && !taken.some((other) => x < other.right && x + width > other.left && y < other.bottom && y + height > other.top));
+        && ![...taken, ...steps].some((other) => x < other.right && x + width > other.left && y < other.bottom && y + height > other.top));
       if (!free) { label.remove(); continue; }
       Object.assign(label.style, { left: `${free[0] - frame.left}px`, top: `${free[1] - frame.top}px` });
       taken.push(label.getBoundingClientRect());
@@ -146,7 +151,7 @@
   /* ---- controls ---- */
 
   function show() {
-    for (const form of [ask, controls]) for (const field of form?.elements ?? []) {
+    for (const form of [ask, over, controls]) for (const field of form?.elements ?? []) {
       if (field.type === "radio") field.checked = field.value === String(state[field.name]);
       else if (field.name) field.value = state[field.name];
     }
@@ -158,7 +163,7 @@
     writeAddress();
   }
   controls.hidden = false;
-  for (const form of [ask, controls]) {
+  for (const form of [ask, over, controls]) {
     form?.addEventListener("submit", (event) => event.preventDefault());
     form?.addEventListener("input", ({ target }) => {
       if (!(target.name in own)) return;

@@ -1,4 +1,5 @@
-"""Calls in recorded conversations: messages of OpenAI's and Anthropic's APIs, LangChain's, sessions of Claude Code, and ATIF.
+"""Calls in recorded conversations: messages of OpenAI's and Anthropic's APIs, LangChain's, sessions of Claude Code and Codex,
+and ATIF.
 
 Most of them have no times. A call then begins at its number in the conversation and has no duration.
 """
@@ -7,12 +8,14 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from costgym.experiments.play.call_logs.dialects import Draft, moment
+from costgym.experiments.play.call_logs.dialects import Draft, dialect_of, moment
 from costgym.experiments.play.call_logs.records import Record, at, first
+from costgym.experiments.play.call_logs.rollouts import rollouts
 from costgym.experiments.play.call_logs.statuses import observed
 
 _LISTS = ("messages", "traj", "conversation", "steps")
 _ROLES = {"human": "user", "ai": "assistant", "agent": "assistant", "model": "assistant", "function": "tool"}
+_CALLS, _OUTPUTS = (("function_call", "custom_tool_call"), ("function_call_output", "custom_tool_call_output"))
 NOT_ANSWERED = "calls without an answer"
 ASKING = (
     "input", "question", "query", "prompt", "task", "user_input", "messages", "contents", "content", "text", "parts", "kwargs",
@@ -37,8 +40,7 @@ def conversation_of(record: Any) -> list[Any] | None:
 def _is_message(value: Any) -> bool:
     if not isinstance(value, dict):
         return False
-    kind = value.get("type")
-    return _role(value) in ("user", "assistant", "tool", "system") or kind in ("function_call", "function_call_output")
+    return _role(value) in ("user", "assistant", "tool", "system") or value.get("type") in (*_CALLS, *_OUTPUTS)
 
 
 def _role(message: Mapping[str, Any]) -> str:
@@ -47,15 +49,23 @@ def _role(message: Mapping[str, Any]) -> str:
 
 
 def grouped(records: Sequence[Record]) -> list[Record]:
-    """The records, where those that are messages of one session become one conversation."""
+    """The records, where those that are messages of one session become one conversation. What sessions of coding agents hold
+    beside them, such as summaries and snapshots of files, goes with them."""
     result: list[Record] = []
     sessions: dict[str, dict[str, Any]] = {}
-    for record in records:
+    is_claude_code = any(
+        isinstance(at(record.value, "sessionId"), str) and at(record.value, "message.role") for record in records
+    )
+    for record in rollouts(records):
         value = record.value
         message = at(value, "message") if isinstance(value, dict) else None
         if isinstance(message, dict) and "role" in message and "timestamp" in value:
             session = str(value.get("sessionId") or "")
             message = {**message, "timestamp": value["timestamp"]}
+            if value.get("isMeta") is True:  # written by the program in the user's place
+                message["role"] = "system"
+        elif is_claude_code and isinstance(value, dict) and isinstance(value.get("type"), str) and dialect_of(value) is None:
+            continue
         elif isinstance(value, dict) and "role" in value and _is_message(value):
             session, message = "", value
         else:
@@ -87,6 +97,7 @@ def read_conversation(record: Any, messages: Sequence[Any], location: str) -> tu
             if identity not in waiting:
                 continue
             call, call_message = waiting.pop(identity)
+            content = _plain(content)
             began, ended = moment(call_message.get("timestamp")), moment(message.get("timestamp"))
             timed = began is not None and ended is not None and message is not call_message
             times = {
@@ -102,7 +113,7 @@ def _calls(message: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """The calls of tools in a message, with their ids."""
     blocks = message.get("content") if isinstance(message.get("content"), list) else []
     for call in [message, *_objects(message.get("tool_calls")), *_objects(blocks)]:
-        is_call = call is not message or call.get("type") == "function_call"
+        is_call = call is not message or call.get("type") in _CALLS
         name = first(call, ("function.name", "function_name", "name"))
         arguments = first(call, ("function.arguments", "arguments", "args", "input"))
         identity = first(call, ("call_id", "tool_call_id", "id"))
@@ -112,8 +123,9 @@ def _calls(message: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _answers(message: Mapping[str, Any]) -> Iterator[tuple[str, Any, bool]]:
     """The answers of tools in a message: the call's id, the content, and whether the message says that it failed."""
-    if message.get("type") == "function_call_output":
-        yield str(message.get("call_id")), message.get("output"), False
+    if message.get("type") in _OUTPUTS:
+        output = message.get("output")
+        yield str(message.get("call_id")), output, at(output, "metadata.exit_code") not in (None, 0)
     elif _role(message) == "tool":
         failed = message.get("status") == "error" or message.get("error") is True or message.get("is_error") is True
         yield str(first(message, ("tool_call_id", "id"))), message.get("content"), failed
@@ -122,6 +134,14 @@ def _answers(message: Mapping[str, Any]) -> Iterator[tuple[str, Any, bool]]:
             yield str(block.get("tool_use_id")), block.get("content"), block.get("is_error") is True
     for result in _objects(at(message, "observation.results")):
         yield str(result.get("source_call_id")), result.get("content"), at(result, "extra.is_error") is True
+
+
+def _plain(content: Any) -> Any:
+    """The content of an answer, where it is a list of blocks of text their texts."""
+    blocks = _objects(content)
+    texts = [block.get("text") for block in blocks if block.get("type") in ("text", "input_text", "output_text")]
+    whole = isinstance(content, list) and len(content) == len(texts) and all(isinstance(text, str) for text in texts)
+    return "\n".join(map(str, texts)) if texts and whole else content
 
 
 def _objects(value: Any) -> list[Mapping[str, Any]]:

@@ -54,10 +54,12 @@ _SPAN_FIELDS: dict[str, Paths] = {
     "parent": ("parent_id", "parentId"),
     "arguments": (
         _A + "gen_ai.tool.call.arguments", _A + "input.value", _A + "traceloop.entity.input", _A + "ai.toolCall.args",
+        _A + "ai.toolCall.input", _A + "ai.toolCall.arguments", _A + "gen_ai.tool.input",
         _A + "gcp.vertex.agent.tool_call_args", _A + "tool_arguments", _A + "mlflow.spanInputs", "meta.input.value",
     ),
     "result": (
         _A + "gen_ai.tool.call.result", _A + "output.value", _A + "traceloop.entity.output", _A + "ai.toolCall.result",
+        _A + "ai.toolCall.output", _A + "gen_ai.tool.output",
         _A + "gcp.vertex.agent.tool_response", _A + "tool_response", _A + "mlflow.spanOutputs", "meta.output.value",
     ),
 }  # fmt: skip
@@ -87,6 +89,7 @@ SPANS = Dialect(
         {"status.status_code": ("error", "statuscode.error", "status_code_error")},
         {"status_code": ("error",)},
         {_A + "error.type": ANY},
+        {_A + "gen_ai.tool.status": ("error",)},
     ),
     words=("status.description", "status.message", "status_message"),
     code=(_A + "http.response.status_code", _A + "http.status_code", _A + "error.type"),
@@ -211,6 +214,9 @@ def complete(dialect: Dialect, record: Mapping[str, Any], location: str, instead
     for name, (event, path) in _IN_EVENTS.items() if dialect is SPANS else ():
         if fields.get(name) is None:
             fields[name] = _of_event(record, event, path)
+    for name, inner in _ENVELOPES.items():
+        if isinstance(at(fields.get(name), "kwargs"), dict) and (value := first(fields[name], inner)) is not None:
+            fields[name] = value
     start, end = moment(fields["started"]), moment(fields.pop("ended", None))
     if fields.get("latency_s") is None:
         if end is None:
@@ -231,6 +237,10 @@ _IN_EVENTS = {
     "arguments": ("gen_ai.tool.message", "attributes.content"), "result": ("gen_ai.choice", "attributes.message"),
 }  # fmt: skip
 """Where spans of earlier conventions keep what went into a call and came out: in events of these names."""
+
+
+_ENVELOPES = {"arguments": ("inputs", "input_str"), "result": ("output",)}
+"""What instrumentations of LangChain put around arguments and results, beside `kwargs`."""
 
 
 def _of_event(record: Mapping[str, Any], name: str, path: str) -> Any:

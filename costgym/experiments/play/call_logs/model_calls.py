@@ -1,7 +1,7 @@
 """Read the calls of language models in a log: the model, its tokens by class, the time, and the trace that they belong to.
 
 Known are spans of OpenTelemetry, OpenInference and Vercel AI, records of LiteLLM, Langfuse and LangSmith, sessions of Claude
-Code, ATIF trajectories, TraceLab's rounds, and whatever carries a vendor's own report of usage.
+Code and Codex, ATIF trajectories, TraceLab's rounds, and whatever carries a vendor's own report of usage.
 """
 
 from collections import Counter
@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from costgym.agents.models.usage import read_server_usage
 from costgym.experiments.play.call_logs.dialects import moment
 from costgym.experiments.play.call_logs.records import Record, at, first
+from costgym.experiments.play.call_logs.rollouts import requests
 from costgym.experiments.play.call_logs.selection import Selection, records_of
 from costgym.simulators.calls import Usage
 from costgym.simulators.errors import DataError
@@ -123,7 +124,7 @@ def read_model_calls(path: Path, where: Mapping[str, str] | None = None) -> Mode
     calls: list[ModelCall] = []
     last: dict[str, int] = {}  # index of the call of each message that is written in parts
     selection = Selection(path, where)
-    for record in selection.chosen(records_of(path)):
+    for record in requests(selection.chosen(records_of(path))):
         values = list(_values(record, selection.left_out))
         read = [(value, call) for value, origin in values if (call := _call(value, origin)) is not None]
         selection.left_out["records without tokens of a model"] += not read

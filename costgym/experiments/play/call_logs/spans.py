@@ -10,8 +10,11 @@ from costgym.experiments.play.call_logs.records import at, first
 
 _RESOURCES = ("resourceSpans", "resource_spans", "batches", "trace.resourceSpans", "trace.batches")
 _SCOPES = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans", "instrumentation_library_spans")
-_VALUES = ("stringValue", "string_value", "intValue", "int_value", "doubleValue", "double_value", "boolValue", "bool_value")
+_VALUES = ("stringValue", "string_value", "doubleValue", "double_value", "boolValue", "bool_value")
+_WHOLE = ("intValue", "int_value")
 _LISTS = ("arrayValue.values", "array_value.values")
+_MAPS = ("kvlistValue.values", "kvlist_value.values")
+_DEEPEST = 20  # levels of lists and maps within an attribute
 _ERROR = (2, "2", "STATUS_CODE_ERROR")
 
 
@@ -65,16 +68,28 @@ def _words(span: Mapping[str, Any]) -> Any:
     return next((event["exception.message"] for event in events if "exception.message" in event), None)
 
 
-def _attributes(pairs: Any) -> dict[str, Any]:
-    return {pair["key"]: _value(pair) for pair in _objects(pairs) if isinstance(pair.get("key"), str)}
+def _attributes(pairs: Any, depth: int = 0) -> dict[str, Any]:
+    """Attributes as a list of keys and values; some exporters write a map."""
+    if isinstance(pairs, dict):
+        return {str(key): _value(value, depth) for key, value in pairs.items()}
+    return {pair["key"]: _value(pair.get("value"), depth) for pair in _objects(pairs) if isinstance(pair.get("key"), str)}
 
 
-def _value(pair: Mapping[str, Any]) -> Any:
-    value = pair.get("value")
-    if isinstance(value, dict):
-        listed = first(value, _LISTS)
-        return [first(item, _VALUES) for item in _objects(listed)] if listed is not None else first(value, _VALUES)
-    return value
+def _value(value: Any, depth: int) -> Any:
+    if not isinstance(value, dict) or depth > _DEEPEST:
+        return value
+    if (listed := first(value, _LISTS)) is not None:
+        return [_value(item, depth + 1) for item in _objects(listed)]
+    if (pairs := first(value, _MAPS)) is not None:
+        return _attributes(pairs, depth + 1)
+    whole = first(value, _WHOLE)
+    return first(value, _VALUES) if whole is None else _whole(whole)
+
+
+def _whole(value: Any) -> Any:
+    """A whole number, which OTLP writes as a text."""
+    digits = value.removeprefix("-") if isinstance(value, str) else ""
+    return int(value) if digits.isascii() and digits.isdigit() and len(digits) < 20 else value
 
 
 def _seconds(end: Any, start: Any) -> float | None:

@@ -148,6 +148,18 @@ def test_what_costs_the_table_does_not_know_are_one_sentence(tmp_path: Path) -> 
     assert row["usd"] == pytest.approx((18_215 * 2 + 24_800 * 0.2 + 792 * 10) / 1e6 + 0.01)
 
 
+def test_a_rollout_of_codex_has_its_requests_once_each_with_the_model_of_their_turn(tmp_path: Path) -> None:
+    tokens = {"input_tokens": 100, "cached_input_tokens": 60, "output_tokens": 9, "reasoning_output_tokens": 4}
+    events = [
+        ("session_meta", {"id": "t"}), ("turn_context", {"model": "m"}),
+        *[("event_msg", {"type": "token_count", "info": {"total_token_usage": tokens, "last_token_usage": tokens}})] * 2,
+        ("event_msg", {"type": "token_count", "info": None}),
+    ]  # fmt: skip
+    log = tmp_path / "rollout.jsonl"
+    log.write_text("".join(json.dumps({"timestamp": 5, "type": kind, "payload": payload}) + "\n" for kind, payload in events))
+    assert read_model_calls(log).calls == [ModelCall("t", "m", Usage(100, 9, 60, reasoning_tokens=4), 5.0)]
+
+
 def test_a_log_without_tokens_and_a_model_in_no_table_are_one_sentence(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     log.write_text(json.dumps({"tool": "search", "status": "ok"}))

@@ -1,0 +1,8 @@
+// What the theme leaves out: a level for captions, names for its two sidebars, and keys for what scrolls sideways.
+document.addEventListener("DOMContentLoaded", () => {
+  for (const caption of document.querySelectorAll("p.caption[role=heading]")) caption.ariaLevel = "2";
+  document.querySelector("aside.sidebar-drawer")?.setAttribute("aria-label", "Pages");
+  document.querySelector("aside.toc-drawer")?.setAttribute("aria-label", "On this page");
+  for (const notes of document.querySelectorAll("aside.footnote-list")) notes.role = "group";
+  for (const part of document.querySelectorAll("pre, .table-wrapper, article p:has(> img:only-child)")) part.tabIndex = 0;
+});
