@@ -42,6 +42,10 @@ def cost(
     """
     chosen = {name: str(value) for name, value in price_list.given.items() if value is not None}
     if traces:
+        if missing_file := next((str(trace) for trace in traces if not trace.exists()), None):
+            raise ConfigError(
+                "TRACE", f"expected a log, but there is no file {missing_file!r:.60}; agents are named with --agents"
+            )
         from costgym.experiments.play.costs.trace_costs import REPRICED, trace_costs
 
         if agents:
