@@ -140,7 +140,8 @@ def _ahead(track: Mapping[str, Any]) -> Markup:
         return Markup("")
     key = ranking_metric(track, grading_of(rows))
     groups = by_condition(rows, track)
-    tables, first = [], 0
+    tables: list[dict[str, Any]] = []
+    first = 0
     for number, group in enumerate(groups):
         apart = blocks(group)
         first = len(tables) if number == shown_first(groups) else first
