@@ -81,7 +81,7 @@ def whole_id(name: str) -> str:
     return env_id
 
 
-WORLD_CHOICES = ("grading", "enforcement", "max_steps", "tasks", "alpha", "profile", "documents", "concurrent")
+WORLD_CHOICES = ("grading", "enforcement", "max_steps", "tasks", "alpha", "profile", "documents", "tool_order", "concurrent")
 """Options that are arguments of an environment under the same name."""
 
 
@@ -102,6 +102,9 @@ class WorldOptions(Settings):
     ] = None
     enforcement: Enforcement = None
     documents: Documents = None
+    tool_order: Annotated[
+        str | None, option("Order of the tools on offer: task (each task's own, the default), or stable, by name.")
+    ] = None
     concurrent: Annotated[bool | None, option("Let calls run side by side, in environments that support it.")] = None
     max_steps: Annotated[int | None, option("Steps after which an episode is truncated.")] = None
 
