@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from docs.extensions import measured
+from benchmarks import world1
+from docs.extensions import appendix, measured
 
 ROOT = Path(__file__).parent.parent
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
@@ -77,6 +78,18 @@ def test_every_picture_and_page_that_is_linked_is_there(page: Path) -> None:
 @pytest.mark.parametrize("page", measured.PAGES, ids=lambda page: page.stem)
 def test_a_measurement_names_command_machine_date_and_file(page: Path) -> None:
     assert measured.problems(page) == []
+
+
+@pytest.mark.parametrize("page", appendix.PAGES, ids=lambda page: page.stem)
+def test_the_tables_of_the_results_are_those_of_the_figures(page: Path) -> None:
+    """`python docs/extensions/appendix.py` writes them again."""
+    text = page.read_text(encoding="utf-8")
+    assert appendix.with_tables(text) == text
+
+
+def test_the_page_of_version_1_is_that_of_its_figures() -> None:
+    """`python benchmarks/world1.py page` writes it again."""
+    assert world1.page() == world1.PAGE.read_text(encoding="utf-8")
 
 
 def test_a_measurement_that_lacks_something_is_found(tmp_path: Path) -> None:

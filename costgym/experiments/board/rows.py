@@ -225,8 +225,10 @@ def rank_bands(rows: Sequence[Row], metric: str, seeds: int = 1) -> list[tuple[i
 
 
 def as_good(leader: Row, others: Sequence[Row], metric: str, seeds: int = 1) -> list[bool | None]:
-    """Whether the leader is not significantly better than each of the others; None without figures by episode."""
-    leads = _leads([leader, *others], metric, [(0, index) for index in range(1, len(others) + 1)], seeds)
+    """Whether the leader is not significantly better than each of the others, adjusted for all of their pairs, as in
+    `rank_bands`; None without figures by episode."""
+    pairs = list(combinations(range(len(others) + 1), 2))
+    leads = _leads([leader, *others], metric, pairs, seeds)[: len(others)]
     return [None if lead is None else lead <= 0 for lead in leads]
 
 
@@ -250,8 +252,10 @@ def rivals_text(others: Sequence[tuple[str, bool | None]]) -> str:
     names = [name for name, alike in others if alike]
     if not names:
         return ALONE if all(alike is not None for _, alike in others) else ""
-    shown = ", ".join(names[:MAX_NAMES]) + (f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else "")
-    return f"Not significantly better than {shown}."
+    if len(names) > MAX_NAMES + 1:
+        names[MAX_NAMES:] = [f"{len(names) - MAX_NAMES} more"]
+    *first, last = names
+    return f"Not significantly better than {', '.join(first)}{' and ' if first else ''}{last}."
 
 
 def differences(rows: Sequence[Row], metric: str, pairs: Sequence[Pair], seeds: int = 1) -> list[tuple[float, float] | None]:

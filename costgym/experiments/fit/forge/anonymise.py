@@ -89,6 +89,7 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _SNAKE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[\s.-]+")
 _LEAST_DETAIL, _LEAST_DIGITS, _LONGEST_DETAIL = 3, 5, 200
 _DRAWS = 20
+_DEEPEST, _LONGEST_TEXT = 100, 200_000
 _HONORIFIC = r"(?:Mr|Mrs|Ms|Miss|Dr|Prof|Herr|Frau)\.? "
 _CAPITALISED = r"[A-ZÀ-Ý][\w'’-]+"
 _WORD = re.compile(rf"(?:{_HONORIFIC})?{_CAPITALISED}(?: (?:[A-Z]\. )?(?:van |von |de |da |el |al-)?{_CAPITALISED})*")
@@ -159,14 +160,16 @@ class Anonymiser:
             text = pattern.sub(self._by(kind), text)
         return _WORD.sub(self._name, text)
 
-    def value(self, value: Any) -> Any:
-        """The same of all texts in a value of JSON; keys stay."""
+    def value(self, value: Any, depth: int = 0) -> Any:
+        """The same of all texts in a value of JSON, without what is nested or as long as no record is; keys stay."""
         if isinstance(value, str):
-            return self.text(value)
+            return self.text(value[:_LONGEST_TEXT])
+        if depth > _DEEPEST:
+            return None
         if isinstance(value, list):
-            return [self.value(item) for item in value]
+            return [self.value(item, depth + 1) for item in value]
         if isinstance(value, dict):
-            return {key: self.value(item) for key, item in value.items()}
+            return {key: self.value(item, depth + 1) for key, item in value.items()}
         if isinstance(value, int) and not isinstance(value, bool):
             kind = self._known.get(str(value)) or ("card" if len(str(value)) in range(13, 20) and _luhn(str(value)) else None)
             return value if kind is None else int(self._replace(kind, str(value)))
