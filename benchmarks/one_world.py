@@ -42,6 +42,7 @@ BUDGETS = (15.0, 30.0, 60.0)
 PARTS = ("deer", "ecoact", "btp", "toolplanner", "catp-plan")
 FIGURES = ("success", "quality", "cost", "tool_cost", "token_cost", "seconds", "calls", "input", "cached", "output", "score")
 DRAWS = 2_000
+BEST = 10  # combinations that the page shows; the report has all
 CLAIMS = {
     "deer": ("fewer calls where none is needed", "calls", "none", -1),
     "ecoact": ("fewer input tokens", "input", "", -1),
@@ -363,7 +364,7 @@ def tables(whole: dict[str, Any]) -> str:
     say("| part | " + " | ".join(shown) + " |\n| --- |" + " --- |" * len(shown))
     for part in PARTS:
         say(f"| `{part}` | " + " | ".join(interval(effects[part, figure]["all"], digits_of[figure]) for figure in shown) + " |")
-    figures = ("quality", "success", "cost")
+    figures = ("quality", "cost")
     say("\n| together | " + " | ".join(figures) + " |\n| --- |" + " --- |" * len(figures))
     changes = {(tuple(row["parts"]), row["figure"]): row["change"] for row in whole["interactions"]}
     for pair in dict.fromkeys(pair for pair, _ in changes):
@@ -380,7 +381,7 @@ def tables(whole: dict[str, Any]) -> str:
               f"| {interval(row['beside'], digits)} | {holds} |")  # fmt: skip
     say("\n| agent | success | cost | cost per success | quality |\n" + "| --- " * 5 + "|")
     rows = [row for row in whole["rows"] if row["budget"] == 30.0 and row["cache"]]
-    for row in sorted(rows, key=lambda row: -row["quality"][0]):
+    for row in sorted(rows, key=lambda row: -row["quality"][0])[:BEST]:
         per = "–" if row["cost_per_success"] is None else f"{row['cost_per_success']:.1f}"
         low, high = row["success"][1:]
         passes = f"{row['success'][0]:.2f} ({low:.2f}–{high:.2f})"

@@ -48,7 +48,7 @@ def claims() -> str:
 def _kind(claim: str) -> str:
     """A claim without the base, the number of tools or the level that it is about, nor the system that it compares with."""
     claim = re.sub(r"^[^:]{1,40}: ", "", claim)
-    return re.sub(r" (above that|than those) of \S+$", r" \1 of another", claim)
+    return re.sub(r" (above that|than those) of \S+$", r" \1 of others", claim)
 
 
 def twins() -> str:
