@@ -26,7 +26,7 @@ from costgym.experiments.play.options import (
     Split,
 )  # fmt: skip
 from costgym.simulators.bounds import Settings, option
-from costgym.simulators.errors import ConfigError
+from costgym.simulators.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -45,6 +45,15 @@ def _with_its_folder(file: Path | None) -> Path | None:
     return file
 
 
+def _expect_file(path: Path) -> Path:
+    """Check that a path exists before the modules that read it are imported, which takes a second."""
+    if not path.exists():
+        raise DataError(path, "there is no such file or folder")
+    return path
+
+
+EXISTS = AfterValidator(_expect_file)
+"""Beside the description of an argument that names a file or folder to read."""
 Quiet = Annotated[bool, option("No progress bar, no table.", "", "--quiet")]
 JsonFile = Annotated[
     Path | None,
