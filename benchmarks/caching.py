@@ -13,9 +13,6 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("svg")
 import matplotlib.pyplot as plt
 
 from costgym.agents.models.prices import PriceTable, load_prices, write_prices
@@ -23,6 +20,9 @@ from costgym.experiments.play.costs.forecast import forecast
 from costgym.experiments.play.costs.price_list import PriceList
 from costgym.simulators.pricing.prompt_cache import CacheRules
 from costgym.simulators.scenario import load_scenario
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from benchmarks.picture import INK, STYLE, save
 
 STRATEGIES, FORMS = ("react", "dfsdt", "plan-act"), ("", "+ecoact", "+ecoact-append", "+btp", "+btp-stable")
 AGENTS = [f"{strategy}{form}" for strategy in STRATEGIES for form in FORMS] + ["react+prompt", "react+prompt-end"]
@@ -97,21 +97,20 @@ def page(source: Path) -> None:
 
 
 def draw(rows: list[Any], episodes: int) -> None:
-    agents = [agent for agent in dict.fromkeys(row["agent"] for row in rows) if "+" in agent]
-    plt.rcParams.update({"svg.hashsalt": "costgym", "svg.fonttype": "none", "font.size": 10})
-    figure, axes = plt.subplots(figsize=(9, 4.4), layout="constrained")
+    agents = [agent for agent in dict.fromkeys(row["agent"] for row in rows) if agent.startswith("react+")]
+    plt.rcParams.update(STYLE)
+    figure, axes = plt.subplots(figsize=(9, 4), layout="constrained")
     for number, (rule, (label, colour)) in enumerate(RULES.items()):
         changes = [change(rows, agent, rule, "usd_tokens") for agent in agents]
         bars = axes.bar([at + 0.27 * (number - 1) for at in range(len(agents))], changes, 0.25, label=label, color=colour)
-        axes.bar_label(bars, [f"{moved:+.0f}" for moved in changes], fontsize=7, padding=2)
-    axes.axhline(0, color="#555555", linewidth=0.8)
-    axes.set_xticks(range(len(agents)), [agent.replace("+", "\n+") for agent in agents], fontsize=7)
-    axes.set_ylabel("change of token cost, %")
+        axes.bar_label(bars, [f"{moved:+.0f}" for moved in changes], fontsize=9, padding=2)
+    axes.axhline(0, color=INK, linewidth=0.8)
+    axes.set_xticks(range(len(agents)), [agent.removeprefix("react") for agent in agents])
+    axes.set_ylabel("change of token cost from ReAct, %")
     axes.set_title(f"Simulated decisions, {episodes} test tasks, 30 ¢ a task", fontsize=10, loc="left")
-    axes.margins(y=0.15)
-    axes.spines[["top", "right"]].set_visible(False)
+    axes.margins(y=0.2)
     axes.legend(frameon=False, fontsize=9)
-    figure.savefig(PICTURE, metadata={"Date": None})
+    save(figure, PICTURE)
 
 
 if __name__ == "__main__":

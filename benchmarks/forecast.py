@@ -43,7 +43,7 @@ def costs(condition: Condition, split: str, seed: int) -> np.ndarray[Any, Any]:
     env = make(CHAT, scenario=scenario, split=split, budget={"price": budget})
     played = list(play_billed(env, make_agent(agent, CHAT), CHAT, EPISODES, seed))
     table = shipped_prices(model)
-    return Bills(played, table.models[model], table.per_dollar["credits"], cached=True).usd
+    return Bills(played, table.models[model], table.per_dollar["credits"], "prefix").usd
 
 
 def digest_of(predictions: list[Any]) -> str:

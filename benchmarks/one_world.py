@@ -2,7 +2,7 @@
 
     python benchmarks/one_world.py --episodes 300 --uses 40 --json benchmarks/results/one_world.json
     python benchmarks/one_world.py --draw benchmarks/results/one_world.json docs/oneworld.svg
-    python benchmarks/one_world.py --write benchmarks/results/one_world.json docs/results/one-world.md
+    python docs/extensions/appendix.py                              # its tables into docs/results/one-world.md
     python benchmarks/one_world.py --show 2
     python benchmarks/one_world.py --tiny 20
 
@@ -42,7 +42,7 @@ BUDGETS = (15.0, 30.0, 60.0)
 PARTS = ("deer", "ecoact", "btp", "toolplanner", "catp-plan")
 FIGURES = ("success", "quality", "cost", "tool_cost", "token_cost", "seconds", "calls", "input", "cached", "output", "score")
 DRAWS = 2_000
-BEGIN, END = "<!-- tables -->", "<!-- end of the tables -->"
+BEST = 10  # combinations that the page shows; the report has all
 CLAIMS = {
     "deer": ("fewer calls where none is needed", "calls", "none", -1),
     "ecoact": ("fewer input tokens", "input", "", -1),
@@ -349,11 +349,10 @@ def draw(source: Path, target: Path) -> None:
     save(figure, target)
 
 
-def tables(source: Path, page: Path) -> None:
-    """Write the tables of a report into a page, between the marks that are there for them."""
+def tables(whole: dict[str, Any]) -> str:
+    """The tables of a report in Markdown."""
     lines: list[str] = []
     say = lines.append
-    whole = json.loads(source.read_text(encoding="utf-8"))
     digits_of = {"quality": 3, "success": 3, "cost": 2, "tool_cost": 2, "token_cost": 2, "seconds": 1, "calls": 2}
 
     def interval(values: list[float], digits: int) -> str:
@@ -365,7 +364,7 @@ def tables(source: Path, page: Path) -> None:
     say("| part | " + " | ".join(shown) + " |\n| --- |" + " --- |" * len(shown))
     for part in PARTS:
         say(f"| `{part}` | " + " | ".join(interval(effects[part, figure]["all"], digits_of[figure]) for figure in shown) + " |")
-    figures = ("quality", "success", "cost")
+    figures = ("quality", "cost")
     say("\n| together | " + " | ".join(figures) + " |\n| --- |" + " --- |" * len(figures))
     changes = {(tuple(row["parts"]), row["figure"]): row["change"] for row in whole["interactions"]}
     for pair in dict.fromkeys(pair for pair, _ in changes):
@@ -382,14 +381,12 @@ def tables(source: Path, page: Path) -> None:
               f"| {interval(row['beside'], digits)} | {holds} |")  # fmt: skip
     say("\n| agent | success | cost | cost per success | quality |\n" + "| --- " * 5 + "|")
     rows = [row for row in whole["rows"] if row["budget"] == 30.0 and row["cache"]]
-    for row in sorted(rows, key=lambda row: -row["quality"][0]):
+    for row in sorted(rows, key=lambda row: -row["quality"][0])[:BEST]:
         per = "–" if row["cost_per_success"] is None else f"{row['cost_per_success']:.1f}"
         low, high = row["success"][1:]
         passes = f"{row['success'][0]:.2f} ({low:.2f}–{high:.2f})"
         say(f"| `{row['agent']}` | {passes} | {row['cost'][0]:.1f} | {per} | {row['quality'][0]:.3f} |")
-    before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
-    _, _, after = rest.partition(END)
-    page.write_text(f"{before}{BEGIN}\n\n{chr(10).join(lines)}\n\n{END}{after}", encoding="utf-8")
+    return "\n".join(lines)
 
 
 def main() -> None:
@@ -402,14 +399,11 @@ def main() -> None:
     parser.add_argument("--show", type=int, help="print an episode of each kind under this seed")
     parser.add_argument("--tiny", type=int, help="try out all short plays of so many queries of each kind beside the optimum")
     parser.add_argument("--draw", type=Path, nargs=2, help="the report, and the picture to be drawn of it")
-    parser.add_argument("--write", type=Path, nargs=2, help="the report, and the page that its tables are written into")
     options = parser.parse_args()
     if options.show is not None:
         show(options.show)
     elif options.tiny:
         try_out(options.tiny)
-    elif options.write:
-        tables(*options.write)
     elif options.draw:
         draw(*options.draw)
     else:

@@ -22,11 +22,12 @@ from benchmarks.report import write_report
 ABOUT = ("name", "agent", "env", "kind", "envs")  # what a row is of
 AGENTS = ("react", "dfsdt+ecoact")
 PLAY = """
-import json, sys, time, costgym
+import gc, json, sys, time, costgym
 env, episodes = costgym.make("costgym/MarketplaceChat-v0"), int(sys.argv[1])
 rows = []
 for agent in sys.argv[2:]:
     costgym.rollout(env, agent, episodes=5)  # models and tasks are made at their first use
+    gc.collect()  # a full collection takes as long as 40 episodes, and would fall into one measurement and not into the other
     begin = time.process_time()
     costgym.rollout(env, agent, episodes=episodes)
     rows.append({"agent": agent, "episodes_per_second": episodes / (time.process_time() - begin)})

@@ -145,7 +145,7 @@ def paper_part(report: Mapping[str, Any]) -> str:
         for row in (row for row in moved if row["protocol"] == "published"):
             follows = " → ".join("yes" if value else "no" for value in row["follows"])
             measured = " → ".join(str(value).replace("|", "\\|") for value in row["measured"])
-            measured = re.sub(r"\[([^],]+), ([^]]+)\]", r"(\1 to \2)", measured)
+            measured = re.sub(r"\[([^],]+), ([^]]+)\]", r"(\1 to \2)", measured).replace("-", MINUS)
             lines.append(f"| {paper} | {row['claim']} | {follows} | {measured} |")
     return PAPER_TEXT.format(counts="\n".join(counts), rows="\n".join(lines))
 

@@ -30,7 +30,7 @@ def costgym_gate() -> Callable[..., Any]:
 
         before, options = gates.read_baseline(Path(baseline)), WorldOptions(**arguments)
         entry, env_id = entry_and_id(agent, env or before.env_id, options)
-        played, player, _ = gates.contestants(entry, env_id, options.arguments(env_id), "gpt-5-mini")
+        played, player, _ = gates.contestants(entry, env_id, options.arguments(env_id))
         verdict = gates.gate(before, played, player, max_cost, max_drop)
         assert verdict.passed, verdict.sentence
         return verdict

@@ -63,13 +63,20 @@ copybutton_prompt_is_regexp = True
 
 
 def link_results(app, docname, source):
-    """Let links to tables among the results lead to pages of the site."""
+    """Links to tables among the results are pages of the site, or files."""
+    text = source[0]
     if docname == "results/papers":
-        source[0] = re.sub(
-            r"\]\(\.\./\.\./benchmarks/results/reproduce/(\w+\.md)\)",
-            r"](\1)",
-            source[0],
-        )
+        tables = r"\]\(\.\./\.\./benchmarks/results/reproduce/(\w+\.md)\)"
+        text = re.sub(tables, r"](\1)", text)
+    files = r"\]\(((?:\.\./)+benchmarks/[\w./-]+\.md)\)"
+    source[0] = re.sub(files, r"](path:\1)", text)
+
+
+def show_navigation(app, docname, source):
+    """Lists of pages stand in comments, which a checkout does not show."""
+    source[0] = re.sub(
+        r"^<!-- navigation\n(.*?)^-->$", r"\1", source[0], flags=re.S | re.M
+    )
 
 
 def shorten_signature(app, what, name, obj, options, signature, returns):
@@ -90,4 +97,5 @@ def shorten_signature(app, what, name, obj, options, signature, returns):
 
 def setup(app):
     app.connect("source-read", link_results)
+    app.connect("source-read", show_navigation)
     app.connect("autodoc-process-signature", shorten_signature)

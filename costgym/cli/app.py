@@ -59,9 +59,9 @@ class Costgym(LazyGroup):
             return super().invoke(ctx)
         except UsageError as error:
             at: Any = error
-            text = str(at.format_message()).rstrip(".")
+            text = str(at.format_message()).rstrip(".").replace(". Did you mean", "; did you mean")
             help_of = at.ctx.command_path if at.ctx else ctx.command_path
-            _fail(f"{text[:1].lower()}{text[1:]}; see `{help_of} --help`")
+            _fail(f"{text[:1].lower()}{text[1:]}{' See' if text.endswith('?') else '; see'} `{help_of} --help`")
         except CostGymError as error:
             _fail(str(error), 3 if isinstance(error, SpendLimitReached) else 2)
         except BrokenPipeError:

@@ -26,7 +26,7 @@ from costgym.experiments.play.options import (
     Split,
 )  # fmt: skip
 from costgym.simulators.bounds import Settings, option
-from costgym.simulators.errors import ConfigError
+from costgym.simulators.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -45,6 +45,15 @@ def _with_its_folder(file: Path | None) -> Path | None:
     return file
 
 
+def _expect_file(path: Path) -> Path:
+    """Check that a path exists before the modules that read it are imported, which takes a second."""
+    if not path.exists():
+        raise DataError(path, "there is no such file or folder")
+    return path
+
+
+EXISTS = AfterValidator(_expect_file)
+"""Beside the description of an argument that names a file or folder to read."""
 Quiet = Annotated[bool, option("No progress bar, no table.", "", "--quiet")]
 JsonFile = Annotated[
     Path | None,
@@ -72,7 +81,7 @@ def whole_id(name: str) -> str:
     return env_id
 
 
-WORLD_CHOICES = ("grading", "enforcement", "max_steps", "tasks", "alpha", "profile", "documents", "concurrent")
+WORLD_CHOICES = ("grading", "enforcement", "max_steps", "tasks", "alpha", "profile", "documents", "tool_order", "concurrent")
 """Options that are arguments of an environment under the same name."""
 
 
@@ -93,6 +102,9 @@ class WorldOptions(Settings):
     ] = None
     enforcement: Enforcement = None
     documents: Documents = None
+    tool_order: Annotated[
+        str | None, option("Order of the tools on offer: task (each task's own, the default), or stable, by name.")
+    ] = None
     concurrent: Annotated[bool | None, option("Let calls run side by side, in environments that support it.")] = None
     max_steps: Annotated[int | None, option("Steps after which an episode is truncated.")] = None
 

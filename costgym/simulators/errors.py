@@ -51,7 +51,7 @@ class UnknownName(CostGymError):
 
     def __init__(self, kind: str, name: str, known: Iterable[str], better: str = "") -> None:
         self.kind, self.name, self.known = kind, name, sorted(known)
-        self.nearest = difflib.get_close_matches(name[:200], self.known, n=3, cutoff=0.4)
+        self.nearest = difflib.get_close_matches(name[:200], self.known, n=3, cutoff=0.5)
         hint = f"; {better}" if better else f"; nearest: {', '.join(self.nearest)}" if self.nearest else ""
         few = len(self.known) <= MAX_LISTED
         listing = ", ".join(self.known[:MAX_LISTED]) + ("" if few else f" and {len(self.known) - MAX_LISTED} more")

@@ -71,7 +71,9 @@ class Budget:
         for part in text.split(";"):
             name, _, values = part.partition("=")
             if not values:
-                raise ConfigError(where, f"expected RESOURCE=LIMIT[,LIMIT ...], got {part!r}; for example price=10,20,40")
+                raise ConfigError(
+                    where, f"expected RESOURCE=LIMIT[,LIMIT ...], got {part!r}; for example price=20, or price=10,20,40"
+                )
             try:
                 limits = [float(value) for value in values.split(",")]
             except ValueError:

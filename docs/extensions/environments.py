@@ -37,7 +37,7 @@ EPISODES = {
     "costgym/MarketplaceChat-v0": ["--agent", "react", "--scenario", "storm", "--task", "7"],
     "costgym/MarketplaceChat-v1": ["--agent", "react", "--scenario", "storm", "--task", "7"],
     "costgym/OpenCATP-v0": ["--agent", "oracle", "--task", "20"],
-    "costgym/OpenCATP-v1": ["--agent", "oracle", "--task", "20"],
+    "costgym/OpenCATP-v1": ["--agent", "oracle", "--task", "28"],
     "costgym/OpenCATPChat-v0": ["--agent", "hydra", "--task", "22"],
     "costgym/OpenCATPChat-v1": ["--agent", "hydra", "--task", "22"],
     "costgym/OpenCATPCalls-v0": ["--agent", "fixed-all", "--task", "25"],
@@ -155,23 +155,19 @@ def _facts(env_id: str, env: gym.Env[Any, Any]) -> list[str]:
     boxes = (
         [f"`{name}`: {_space(box)}" for name, box in space.items()] if isinstance(space, gym.spaces.Dict) else [_space(space)]
     )
-    batch = "no; `costgym.make_vec` runs single environments side by side"
-    if spec.vector_entry_point is not None:
-        batch = "yes: `costgym.make_vec` runs any number in compiled code (needs the extra `train`)"
+    batch = "no" if spec.vector_entry_point is None else "yes (extra `train`)"
     limit = spec.max_episode_steps or "none"
     if "max_steps" in (given := parameters(environment_class(env_id))):
         limit = f"{given['max_steps'][1]} (argument `max_steps`)"
     return [
         "| | |",
         "| --- | --- |",
-        f'| made by | `costgym.make("{env_id}")` |',
         f"| action space | `{env.action_space}` |",
         *(f"| {'observation space' if i == 0 else ''} | {box} |" for i, box in enumerate(boxes)),
-        f"| version of the world | {' and '.join(map(str, environment_class(env_id).worlds))}; see [Versions](versions.md) |",
+        f"| version of the world | {' and '.join(map(str, environment_class(env_id).worlds))}; see [versions](versions.md) |",
         f"| use | {USES[env_id]} |",
         f"| step limit | {limit} |",
         f"| native batch | {batch} |",
-        f"| render modes | {', '.join(f'`{mode}`' for mode in env.metadata['render_modes'])} |",
         f"| class | [`{spec.entry_point}`]({_source(env_id)}) |",
     ]
 

@@ -65,9 +65,17 @@ TABLES: dict[str, Callable[[], str]] = {
 }  # fmt: skip
 
 
+def included(match: re.Match[str]) -> str:
+    """MyST's directive that includes a file of the repository, whose links lead from its root."""
+    return f"```{{include}} {match[1]}\n:relative-docs: docs/\n```"
+
+
 def expand(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Put each table where a page asks for it with ``<!-- table: NAME -->``, a comment that a checkout does not show."""
-    source[0] = re.sub(r"^<!-- table: (\w+) -->$", lambda match: TABLES[match[1]](), source[0], flags=re.MULTILINE)
+    """Put a table where a page has ``<!-- table: NAME -->``, and a file for ``<!-- include: FILE -->``."""
+    text = re.sub(r"^<!-- table: (\w+) -->$", lambda match: TABLES[match[1]](), source[0], flags=re.MULTILINE)
+    if docname in ("project/changelog", "project/contributing"):
+        text = text[text.index("<!--") :]  # the file has a title of its own
+    source[0] = re.sub(r"^<!-- include: (\S+) -->$", included, text, flags=re.MULTILINE)
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

@@ -244,6 +244,8 @@ PLAYING = ("costgym.agents.llm", "costgym.agents.models", "costgym.envs.chat", "
         ("run greedy --env nosuch", PLAYING),
         ("agents", PLAYING),
         ("envs", PLAYING),
+        ("verify nosuch", PLAYING),
+        ("show no/such", PLAYING),
     ],
 )
 def test_help_lists_and_mistakes_are_quick_since_they_import_nothing_that_plays(line: str, unneeded: tuple[str, ...]) -> None:
@@ -259,18 +261,20 @@ def test_help_lists_and_mistakes_are_quick_since_they_import_nothing_that_plays(
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("leaderbord", "error: no such command 'leaderbord'. Did you mean 'leaderboard'?; see `costgym --help`"),
+        ("leaderbord", "error: no such command 'leaderbord'; did you mean 'leaderboard'? See `costgym --help`"),
         ("run greedy --epsiodes 3", "error: no such option: --epsiodes (Possible options: --episodes"),
         ("run", "error: AGENT: expected one agent, such as `costgym run greedy`; `costgym agents` lists them"),
-        ("run reakt", "error: unknown agent 'reakt'; nearest: react, retry, react+btp"),
+        ("run reakt", "error: unknown agent 'reakt'; nearest: react"),
         ("run greedy --agent react", "error: AGENT: expected one agent"),
         ("run react --env Marketplace-v0", "error: unknown agent of costgym/Marketplace-v0 'react'; it plays in costgym/M"),
         ("run greedy --episodes none", "error: --episodes: expected a whole number, got 'none'"),
         (
             "run greedy --budget 20",
-            "error: --budget: expected RESOURCE=LIMIT[,LIMIT ...], got '20'; for example price=10,20,40",
+            "error: --budget: expected RESOURCE=LIMIT[,LIMIT ...], got '20'; for example price=20, or price=10,20,40",
         ),
         ("leaderboard --agents react,reakt", "error: unknown agent 'reakt'; nearest: react"),
+        ("verify nothing-here", "error: nothing-here: there is no such file or folder"),
+        ("cost react", "error: TRACE: expected a log, but there is no file 'react'; agents are named with --agents"),
         ("export", "error: missing argument 'path'; see `costgym export --help`"),
     ],
 )

@@ -87,6 +87,63 @@ def foreign_requests(driver: Any) -> list[str]:
     return [url for url in urls if not url.startswith(("file:", "about:", "data:"))]
 
 
+_DRAWN_TEXT = """
+const parse = (text) => text.match(/[\\d.]+/g).slice(0, 3).map(Number);
+const linear = (c) => (c <= .04045 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4);
+const light = (rgb) => rgb.reduce((sum, c, i) => sum + linear(c / 255) * [.2126, .7152, .0722][i], 0);
+const paper = light(parse(getComputedStyle(document.body).backgroundColor));
+const over = (a, b) => (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
+const contrast = (colour) => over(light(parse(colour)), paper);
+const all = (selector) => [...document.querySelectorAll(selector)];
+const lowest = (selector, name) => Math.min(21, ...all(selector).map((e) => contrast(getComputedStyle(e)[name])));
+return [lowest("svg text", "fill"), lowest("main svg .axis", "stroke"),
+  all("main svg .grid").filter((line) => getComputedStyle(line).stroke === "none").length];
+"""
+
+
+@dataclass(frozen=True)
+class DrawnText:
+    """What stands out least from the paper in the pictures of a page, as contrasts from 1 to 21, and lines of grids without a
+    colour. axe does not look at drawings."""
+
+    text: float
+    axis: float
+    bare: int
+
+
+def drawn_text(driver: Any) -> DrawnText:
+    """Look at the pictures of the page that is open."""
+    return DrawnText(*driver.execute_script(_DRAWN_TEXT))
+
+
+_STOP = """
+const at = document.activeElement;
+return at === document.body ? null : [at.name || at.id || at.textContent.trim(), getComputedStyle(at).outlineStyle];
+"""
+_CONTROLS = """
+return [...document.querySelectorAll("a[href], button:enabled, input, select, summary")]
+  .filter((e) => e.checkVisibility({ visibilityProperty: true }) && e.tabIndex >= 0)
+  .map((e) => e.name || e.id || e.textContent.trim())
+"""
+
+
+def keyboard(driver: Any, most: int = 400) -> tuple[set[str], set[str]]:
+    """Press Tab until the page that is open has ended: the controls that were never reached, and stops that nobody sees. The
+    choices of one question share a stop, since the arrows move within it."""
+    from selenium.webdriver.common.action_chains import ActionChains
+    from selenium.webdriver.common.keys import Keys
+
+    stops: list[tuple[str, str]] = []
+    while len(stops) < most:
+        ActionChains(driver).send_keys(Keys.TAB).perform()
+        stop = driver.execute_script(_STOP)
+        if stop is None:
+            break
+        stops.append(tuple(stop))
+    unreached = set(driver.execute_script(_CONTROLS)) - {name for name, _ in stops}
+    return unreached, {name for name, outline in stops if outline != "solid"}
+
+
 @dataclass(frozen=True)
 class Accessibility:
     """What axe found: rules that passed, and rules that are violated with their impact and an example."""

@@ -5,13 +5,14 @@ Token counts are worked out once per message and per function, so that a context
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, NamedTuple, Protocol
 
 from costgym.envs.actions import count_tokens
-from costgym.simulators.calls import Prompt, Usage
+from costgym.simulators.calls import Prompt, Segment, Usage
 from costgym.simulators.tools import ToolText
 
 SYSTEM, USER, ASSISTANT, TOOL = "system", "user", "assistant", "tool"
@@ -224,18 +225,37 @@ class PromptWriter:
 
     def write(self, messages: Sequence[Message], functions: Sequence[Function]) -> Prompt:
         """The prompt of a request, which has to be the next one that is paid for."""
-        system = 1 if messages and messages[0].role == SYSTEM else 0
-        parts: list[Message | Function] = [*functions, *messages]
-        if self._order == "system":
-            parts = [*messages[:system], *functions, *messages[system:]]
-        digests = [part.digest for part in parts]
+        parts = prompt_parts(messages, functions, self._order)
+        digests = [digest for digest, _ in parts]
         same = next((i for i, pair in enumerate(zip(self._last, digests, strict=False)) if pair[0] != pair[1]), None)
         if same is None:
             same = min(len(self._last), len(digests))
         self._last = digests
-        return Prompt(same, tuple([(digest, part.tokens) for digest, part in zip(digests[same:], parts[same:], strict=True)]))
+        return Prompt(same, tuple(parts[same:]))
 
 
+def prompt_parts(messages: Sequence[Message], functions: Sequence[Function], order: str) -> list[Segment]:
+    """The parts of a prompt in the order of `CacheRules`. What stands first is compared word by word, since a system message
+    that changes shares its beginning; before anything behind it counts, all functions would have to be the same."""
+    rest: list[Message | Function] = [*functions, *messages]
+    first: list[Segment] = []
+    if order == "system" and messages and messages[0].role == SYSTEM:
+        rest, system = [*functions, *messages[1:]], messages[0]
+        length = begin = 0
+        for word in words(system.content):
+            length += len(word)
+            end = round(system.tokens * length / len(system.content))
+            first.append((_digest_of(word), end - begin))
+            begin = end
+    return [*first, *[(part.digest, part.tokens) for part in rest]]
+
+
+def words(text: str) -> list[str]:
+    """The words of a text, each with the space behind it."""
+    return _WORD.findall(text)
+
+
+_WORD = re.compile(r"\S+\s*|^\s+")
 _tokens: Callable[[Any], int] = attrgetter("tokens")
 
 

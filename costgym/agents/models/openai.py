@@ -128,7 +128,6 @@ class OpenAIModel:
     reports_cache = True
 
     def __init__(self, model: str, url: str | None = None, key_variable: str = KEY_VARIABLE, **settings: Any) -> None:
-        self._sdk = require("openai", "llm")
         self.name = model
         self.settings = chosen = OpenAISettings(**settings)
         self.url = (url or server_url()).rstrip("/")
@@ -152,6 +151,7 @@ class OpenAIModel:
         for name in chosen.extra_body:
             if name in _OWN_FIELDS:
                 raise ConfigError("model server", f"extra_body: {name!r} is set by the agent")
+        self._sdk = require("openai", "llm")  # which takes a second, so a wrong setting is said first
         self._client = self._sdk.OpenAI(
             api_key=self._key or "none",
             base_url=self.url,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from costgym.cli.options import EnvName, ModelOptions, Quiet, WorkerOptions, WorldOptions
+from costgym.cli.options import EXISTS, EnvName, ModelOptions, Quiet, WorkerOptions, WorldOptions
 from costgym.cli.output import Progress
 from costgym.cli.players import make_player
 from costgym.experiments.play.options import Data, Seed
@@ -52,7 +52,7 @@ def collect(
 
 
 def export(
-    path: Annotated[Path, argument("A trajectory file, or the folder of a collection.")],
+    path: Annotated[Path, EXISTS, argument("A trajectory file, or the folder of a collection.")],
     format: Annotated[str, option("minari, parquet, hf, messages, atif, jsonl, sharegpt or experience.")],
     out: Annotated[str, option("File or folder; for minari the dataset's id.", "NAME")],
     kind: Annotated[str | None, option("messages: sft or dpo.")] = None,
@@ -74,7 +74,7 @@ def export(
 
 
 def verify(
-    path: Annotated[Path, argument("A trajectory file, or the folder of a collection, a run or a submission.")],
+    path: Annotated[Path, EXISTS, argument("A trajectory file, or the folder of a collection, a run or a submission.")],
     workers: WorkerOptions,
     data: Data = None,
     quiet: Quiet = False,

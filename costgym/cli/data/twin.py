@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from costgym.cli.options import EXISTS
 from costgym.cli.output import print_table
 from costgym.experiments.play.options import Data, Seed
 from costgym.simulators.bounds import Count, argument, option
@@ -14,7 +15,7 @@ from costgym.simulators.errors import ConfigError
 
 
 def twin(
-    episodes: Annotated[Path, argument("Recorded episodes of `react`: a trajectory file, collection, run or submission.")],
+    episodes: Annotated[Path, EXISTS, argument("Recorded episodes of `react`: file, collection, run or submission.")],
     out: Annotated[Path, option("Model file to write; `--model FILE:twin` plays it.", "FILE")] = Path("twin.yaml"),
     data: Data = None,
     hold_out: Annotated[

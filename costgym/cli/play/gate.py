@@ -9,7 +9,7 @@ from costgym.cli.options import EnvName, JsonFile, Quiet, WorldOptions
 from costgym.cli.output import Progress, prints, save_json
 from costgym.cli.players import entry_and_id
 from costgym.experiments.play.options import Seed
-from costgym.simulators.bounds import argument, option
+from costgym.simulators.bounds import Count, argument, option
 from costgym.simulators.errors import ConfigError
 
 
@@ -21,10 +21,14 @@ def gate(
     max_cost: Annotated[str, option("Largest rise of the cost that passes.", "+5%")] = "+5%",
     max_drop: Annotated[float, option("Largest fall of the successes that passes, in points.")] = 2.0,
     price_as: Annotated[
-        str, option("Model whose prices the tokens have where the scenario prices none.", "MODEL")
-    ] = "gpt-5-mini",
+        str | None,
+        option(
+            "Model whose prices the tokens have; by default those of the scenario, or gpt-5-mini's where it has none.", "MODEL"
+        ),
+    ] = None,
     world: WorldOptions,
     env: EnvName = None,
+    episodes: Annotated[Count, option("Episodes of a baseline; more for an agent that has chance of its own.")] = 192,
     seed: Seed = 0,
     json_file: JsonFile = None,
     quiet: Quiet = False,
@@ -48,7 +52,7 @@ def gate(
     with Progress(f"playing {agent}", quiet) as progress:
         if before is None:
             assert write_baseline is not None
-            written = gates.write_baseline(write_baseline, played, player, seed, currency, progress.update)
+            written = gates.write_baseline(write_baseline, played, player, seed, currency, episodes, progress.update)
         else:
             verdict = gates.gate(before, played, player, limit, max_drop, progress.update)
     if before is None:

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from costgym.cli.options import JsonFile, ModelOptions, Quiet
+from costgym.cli.options import EXISTS, JsonFile, ModelOptions, Quiet
 from costgym.cli.output import Progress, harmless, prints, save_json
 from costgym.experiments.play.options import Data, JudgeModel, JudgePrices, Seed
 from costgym.simulators.bounds import Count, argument, option
@@ -16,7 +16,7 @@ MAX_SHOWN = 5  # disagreements in the terminal; --json has all
 
 
 def judge_agreement(
-    recordings: Annotated[Path, argument("Trajectory file, or a folder of a run, a collection or a submission.")],
+    recordings: Annotated[Path, EXISTS, argument("Trajectory file, or a folder of a run, a collection or a submission.")],
     judge: JudgeModel = None,
     judge_prices: JudgePrices = None,
     episodes: Annotated[Count | None, option("Episodes of each file, from its start; all by default.")] = None,

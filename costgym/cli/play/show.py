@@ -11,7 +11,7 @@ from costgym.cli.options import EnvName, WorldOptions
 from costgym.cli.players import entry_and_id, find_player, make_player
 from costgym.experiments.play.options import Model, Seed
 from costgym.simulators.bounds import argument, option
-from costgym.simulators.errors import ConfigError, UnknownName, check_known
+from costgym.simulators.errors import ConfigError, DataError, UnknownName, check_known
 from costgym.simulators.files import write_atomically
 
 if TYPE_CHECKING:
@@ -62,6 +62,9 @@ def show(
     if episode is not None and not recordings:
         raise ConfigError("--episode", "expected the path of a recording too; or choose an episode to play with --task")
     if recordings:
+        for path in recordings:
+            if not path.exists():
+                raise DataError(path, "there is no such file or folder")
         from costgym.experiments.pages.episode_report import report_recorded
 
         reports = [report_recorded(path, episode, world.data) for path in recordings]

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from costgym.cli.options import JsonFile, Quiet, WorkerOptions
+from costgym.cli.options import EXISTS, JsonFile, Quiet, WorkerOptions
 from costgym.cli.output import save_json
 from costgym.cli.verbs import Verbs
 from costgym.experiments.board.epochs.options import EpochOptions
@@ -20,7 +20,7 @@ submit = Verbs(help="Leaderboard submissions: folders that anyone can verify by 
 
 @submit.command()
 def pack(
-    run: Annotated[Path, argument("Folder of a finished leaderboard run.")],
+    run: Annotated[Path, EXISTS, argument("Folder of a finished leaderboard run.")],
     out: Annotated[Path, option("Folder of the submission.", "DIR")],
     about: About,
     agents: Annotated[tuple[str, ...] | None, option("Only these.", "A,B,...")] = None,
@@ -36,7 +36,9 @@ def pack(
 
 
 @submit.command()
-def validate(folder: Annotated[Path, argument("Folder of the submission.")], workers: WorkerOptions, data: Data = None) -> None:
+def validate(
+    folder: Annotated[Path, EXISTS, argument("Folder of the submission.")], workers: WorkerOptions, data: Data = None
+) -> None:
     """Check a submission: its schema, its files, every episode by replay, the rows it claims.
 
     Example: `costgym submit validate mine`
@@ -55,7 +57,7 @@ def validate(folder: Annotated[Path, argument("Folder of the submission.")], wor
 
 @submit.command()
 def sign(
-    folder: Annotated[Path, argument("Folder of the submission.")],
+    folder: Annotated[Path, EXISTS, argument("Folder of the submission.")],
     epoch: Annotated[Path, option("The epoch's public file, epoch.json.", "FILE")],
     key: Annotated[Path, option("Your ssh key; its public part is registered with the epoch's judge.", "FILE")],
 ) -> None:

@@ -22,7 +22,11 @@ from costgym.experiments.board.conditions import (
 from costgym.experiments.board.rows import (
     FIRST_TRACK,
     LEVEL,
+    PLAYED,
+    SIMULATED,
+    UNMETERED,
     badge,
+    blocks,
     columns_of,
     differences,
     is_ranked,
@@ -61,7 +65,7 @@ AHEAD = Section(
     "ahead",
     "Who is really ahead",
     "How far the agent of the line is ahead of the agent of the column, paired episode by episode on the same worlds. Coloured "
-    "cells are significant at 5 % by a paired sign-flip test, adjusted after Holm for all pairs under that budget; the others "
+    "cells are significant at 5 % by a paired sign-flip test, adjusted after Holm for all pairs of the table; the others "
     "may be chance.",
 )
 REAL = Section(
@@ -71,6 +75,7 @@ REAL = Section(
     "two are not ranked together. costgym leaderboard --suite %s shows these rows with their costs, and opens their episodes.",
     lines="Model",
 )
+BLOCK_NAMES = {PLAYED: "real models or none", SIMULATED: "simulated models", UNMETERED: "unmetered"}
 REAL_SUITE = "small"  # of the recorded entries with real models that come with the package
 SECTIONS = (
     Section(
@@ -128,24 +133,31 @@ def _real_models(track: Mapping[str, Any]) -> Markup:
 
 
 def _ahead(track: Mapping[str, Any]) -> Markup:
-    """A matrix for each condition: how far the agent of the line is ahead of the agent of the column."""
+    """A matrix for each condition and block of rows that are ranked together: how far the agent of the line is ahead of the
+    agent of the column."""
     rows = [row for row in track.get("rows") or () if is_ranked(row)]
     if not rows:
         return Markup("")
-    kind, key = columns_of(track)[0].kind, ranking_metric(track, grading_of(rows))
-    tables, groups = [], []
-    for group in by_condition(rows, track):
-        pairs = list(combinations(range(len(group)), 2))
-        tested = dict(zip(pairs, differences(group, key, pairs, seeds_of(track)), strict=True))
-        if any(tested.values()):
-            names = [_name(row) for row in group]
-            lines = [[_pair(tested, a, b, kind) for b in range(len(group))] for a in range(len(group))]
-            label = condition_label(group[0], track)
-            tables.append({"label": label, "heads": names, "lines": list(zip(names, lines, strict=True))})
-            groups.append(group)
-    if not tables:
-        return Markup("")
-    return part("section.html", section=AHEAD, tables=tables, first=shown_first(groups))
+    key = ranking_metric(track, grading_of(rows))
+    groups = by_condition(rows, track)
+    tables: list[dict[str, Any]] = []
+    first = 0
+    for number, group in enumerate(groups):
+        apart = blocks(group)
+        first = len(tables) if number == shown_first(groups) else first
+        for name, block in apart:
+            pairs = list(combinations(range(len(block)), 2))
+            tested = dict(zip(pairs, differences(block, key, pairs, seeds_of(track)), strict=True))
+            if any(tested.values()):
+                label = condition_label(block[0], track) + (f", {BLOCK_NAMES[name]}" if len(apart) > 1 else "")
+                tables.append({"label": label, **_matrix(block, tested, columns_of(track)[0].kind)})
+    return part("section.html", section=AHEAD, tables=tables, first=first) if tables else Markup("")
+
+
+def _matrix(block: Sequence[Row], tested: Mapping[tuple[int, int], tuple[float, float] | None], kind: str) -> dict[str, Any]:
+    names = [_name(row) for row in block]
+    lines = [[_pair(tested, a, b, kind) for b in range(len(block))] for a in range(len(block))]
+    return {"heads": names, "lines": list(zip(names, lines, strict=True))}
 
 
 def _pair(tested: Mapping[tuple[int, int], tuple[float, float] | None], a: int, b: int, kind: str) -> dict[str, Any]:

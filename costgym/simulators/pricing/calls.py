@@ -183,8 +183,9 @@ class ListPricing:
 
     @classmethod
     def aws_lambda(cls) -> "ListPricing":
-        """AWS Lambda on x86 in US East (N. Virginia), read on 20 September 2026: 0.20 USD per million requests,
-        0.0000166667 USD per GB-second, from 128 MB, in whole ms, initialisation billed since August 2025. It has no GPUs.
+        """AWS Lambda on x86 in US East (N. Virginia): 0.20 USD per million requests, from 128 MB, in whole ms, initialisation
+        billed since August 2025, as read on 20 September 2026. The 0.0000166667 USD per GB-second are from a post of 2026 that
+        bears no day (notes of 11 May 2026 have the same), not from AWS's own page. It has no GPUs.
         """
         source = "https://aws.amazon.com/lambda/pricing/, 2026-09-20"
         return cls(source, per_run=2e-7, per_gb_s=1.66667e-5, minimum_mb=128.0, step_ms=1.0)

@@ -35,6 +35,14 @@ def test_void_episodes_tell_nothing() -> None:
     assert rank_bands([row("1" * 20 + "-" * 20), row("-" * 20 + "0" * 20)], METRIC) == [(1, 2), (1, 2)]
 
 
+@given(st.lists(st.lists(st.sampled_from("01"), min_size=20, max_size=20).map("".join), min_size=2, max_size=6))
+def test_the_answer_names_as_good_whoever_may_share_the_first_rank(episodes: list[str]) -> None:
+    rows = sorted((row(episode) for episode in episodes), key=lambda each: -each[BY_EPISODE][METRIC].count("1"))
+    bands = rank_bands(rows, METRIC)
+    alike = as_good(rows[0], rows[1:], METRIC)
+    assert bands[0] is not None and bands[0][1] == 1 + sum(map(bool, alike))
+
+
 def test_a_row_with_luck_of_its_own_has_no_band_and_takes_none_from_the_others() -> None:
     alone = {"agent": "rerun", METRIC: 0.9}
     rows = [alone, row("1" * 40), row("0" * 40)]
@@ -42,6 +50,8 @@ def test_a_row_with_luck_of_its_own_has_no_band_and_takes_none_from_the_others()
     assert as_good(rows[1], [alone, rows[2]], METRIC) == [None, False]
     assert rivals_text([("rerun", None), ("b", False)]) == ""
     assert rivals_text([("rerun", None), ("b", True)]) == "Not significantly better than b."
+    assert rivals_text([(name, True) for name in "abc"]) == "Not significantly better than a, b and c."
+    assert rivals_text([(name, True) for name in "abcdef"]) == "Not significantly better than a, b, c, d and 2 more."
 
 
 @given(st.lists(st.lists(st.sampled_from("01-"), min_size=8, max_size=8).map("".join), min_size=1, max_size=6))

@@ -1,4 +1,4 @@
-"""Every kind of page that costgym writes, light and dark, wide and on a phone: no violation by axe, no scrolling sideways."""
+"""Every kind of page that costgym writes, light and dark, wide and on a phone: axe, pictures, the keyboard, no scrolling."""
 
 import json
 from collections.abc import Iterator
@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.browser import accessibility, chromium, complaints, visit, window
+from costgym.experiments.pages.learning_curves import write_curves
+from tests.helpers.browser import accessibility, chromium, complaints, drawn_text, keyboard, visit, window
 from tests.helpers.command_line import invoke
+from tests.helpers.specifications import CLINIC
 
 LINES = (
     "leaderboard --suite quick --agents react,cheapest,random --budgets price=10,30 --episodes 8 --jobs 1 --out board --quiet",
@@ -16,7 +18,10 @@ LINES = (
     "leaderboard --suite deer --agents deer-rule --episodes 6 --jobs 1 --out decisions --quiet",
     "collect --agent react --episodes 2 --out data --quiet",
     "show data/trajectories.jsonl --format html --out episode.html",
+    "leaderboard --suite sessions --agents greedy --episodes 2 --jobs 1 --out sessions --quiet",
     "leaderboard --merge board decisions --out joined --quiet",
+    "show react react+btp --env costgym/MarketplaceChat-v1 --format html --out two.html",
+    "forge clinic.json --out clinic.yaml --page clinic.html",
     "calibrate calls.jsonl --out fitted.yaml --page calibration.html",
 )
 
@@ -32,6 +37,13 @@ def calls() -> Iterator[str]:
             yield json.dumps(call) + "\n"
 
 
+def curve() -> Iterator[str]:
+    """The learning curve of a run that keeps to a limit."""
+    for step in range(0, 1000, 50):
+        point = {"step": step, "success": step / 1000, "cost": 30.0 - step / 50, "limit": 20.0, "loss": 1.0, "seconds": 2.0}
+        yield json.dumps(point) + "\n"
+
+
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Path, str]]:
     """The pages with what follows the name in their addresses."""
@@ -39,6 +51,10 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Path, str]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         (folder / "calls.jsonl").write_text("".join(calls()))
+        (folder / "clinic.json").write_text(json.dumps(CLINIC))
+        (folder / "trained").mkdir()
+        (folder / "trained" / "curve.jsonl").write_text("".join(curve()))
+        write_curves(folder / "trained")
         for line in LINES:
             done = invoke(*line.split())
             assert done.exit_code == 0, (line, done.stderr)
@@ -50,7 +66,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Path, str]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [1400, 390])
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_axe_finds_no_violation_on_any_page(
+def test_axe_pictures_and_the_keyboard_find_nothing_on_any_page(
     pages: list[tuple[Path, str]], dark: bool, width: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     wrong = []
@@ -58,13 +74,16 @@ def test_axe_finds_no_violation_on_any_page(
         window(opened, width=width, height=900, dark=dark)
         for path, address in pages:
             visit(opened, path, address, "document.readyState === 'complete'")
-            found = accessibility(opened)
+            found, drawn = accessibility(opened), drawn_text(opened)
             wide = opened.execute_script("return document.documentElement.scrollWidth - innerWidth")
             name = f"{path.parent.name}/{path.name}"
             wrong += [(name, violated) for violated in found.violated]
             wrong += [(name, "scrolls sideways", wide)] if wide > 0 else []
             wrong += [(name, complaint) for complaint in complaints(opened)]
-    print(len(pages), "pages")
+            wrong += [(name, drawn)] if drawn.text < 4.5 or drawn.axis < 3.0 or drawn.bare else []
+            if not dark and width > 1000:  # neither changes what a key does
+                wrong += [(name, "by keyboard", each) for each in keyboard(opened) if each]
+    print(len(pages), "pages", *wrong, sep="\n")
     assert wrong == []
 
 

@@ -14,7 +14,17 @@ from costgym.experiments.pages.episodes import write_episodes
 from costgym.experiments.pages.leaderboard_page import pages_of
 from costgym.simulators.opencatp.scenes.scene import SIZE
 from tests.helpers.boards import HOSTILE, imagined, played
-from tests.helpers.browser import accessibility, chromium, complaints, foreign_requests, visit, wait, window
+from tests.helpers.browser import (
+    accessibility,
+    chromium,
+    complaints,
+    drawn_text,
+    foreign_requests,
+    keyboard,
+    visit,
+    wait,
+    window,
+)
 from tests.helpers.opencatp_runs import recorded_run
 
 READY = "document.body.dataset.ready"
@@ -304,25 +314,12 @@ def test_no_name_in_the_chart_covers_another_a_mark_or_the_frontier(driver: Any,
     window(driver)
 
 
-SVG_TEXT = """
-const parse = (text) => text.match(/[\\d.]+/g).slice(0, 3).map(Number);
-const linear = (c) => (c <= .04045 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4);
-const light = (rgb) => rgb.reduce((sum, c, i) => sum + linear(c / 255) * [.2126, .7152, .0722][i], 0);
-const paper = light(parse(getComputedStyle(document.body).backgroundColor));
-const over = (a, b) => (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
-const contrast = (colour) => over(light(parse(colour)), paper);
-return [Math.min(...[...document.querySelectorAll("main svg text")].map((t) => contrast(getComputedStyle(t).fill))),
-  [...document.querySelectorAll("main svg .grid")].filter((l) => getComputedStyle(l).stroke === "none").length,
-  Math.min(...[...document.querySelectorAll("main svg .axis")].map((t) => contrast(getComputedStyle(t).stroke)))]
-"""
-
-
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_text_and_axes_of_an_episodes_chart_stand_out_and_it_has_a_grid(driver: Any, site: Path, run: Run, dark: bool) -> None:
     window(driver, dark=dark)
     visit(driver, site / "episodes" / "episode.html", f"#entry={entry_of(run, 'hasty', 10.0)}&at=1", READY)
-    text, bare, axis = driver.execute_script(SVG_TEXT)
-    assert text >= 4.5 and bare == 0 and axis >= 3.0
+    seen = drawn_text(driver)
+    assert seen.text >= 4.5 and seen.bare == 0 and seen.axis >= 3.0
     window(driver)
 
 
@@ -331,23 +328,7 @@ def test_every_control_of_the_ranking_is_reached_and_used_by_keyboard_alone(driv
     from selenium.webdriver.common.keys import Keys
 
     visit(driver, board / "index.html", "", "!document.getElementById('controls').hidden")
-    # the choices of one question share a stop: the arrows move within it
-    stop = """const at = document.activeElement, name = at.name || at.id || at.textContent.trim();
-        return [name, getComputedStyle(at).outlineStyle]"""
-    stops: list[tuple[str, str]] = []
-    while len(stops) < 100:
-        press(driver, Keys.TAB)
-        name, outline = driver.execute_script(stop)
-        if driver.execute_script("return document.activeElement === document.body"):
-            break
-        stops.append((name, outline))
-    controls = driver.execute_script(
-        """return [...document.querySelectorAll("a[href], button, input, select, summary")]
-        .filter((e) => e.checkVisibility({ visibilityProperty: true }) && e.tabIndex >= 0)
-        .map((e) => e.name || e.id || e.textContent.trim())"""
-    )
-    assert set(controls) <= {name for name, _ in stops}
-    assert {outline for _, outline in stops} == {"solid"}  # one sees where one is
+    assert keyboard(driver) == (set(), set())
 
     def at(selector: str, *keys: str) -> None:
         driver.execute_script("document.querySelector(arguments[0]).focus()", selector)

@@ -225,7 +225,7 @@ def test_an_unknown_field_of_a_reset_is_refused_with_the_known_ones(address: str
     known = "episode_id, index, seed, session_id, split, task"
     assert (status, answer["detail"]) == (
         422,
-        f"unknown field of reset 'sede'; nearest: seed, index, session_id; known: {known}",
+        f"unknown field of reset 'sede'; nearest: seed; known: {known}",
     )
 
 

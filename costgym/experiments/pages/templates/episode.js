@@ -101,6 +101,7 @@
       return item.children.length > 1 ? item : null;
     }).filter(Boolean);
     byId("messages").replaceChildren(...(items.length ? items : [make("li", {}, "No message is on record.")]));
+    for (const text of byId("messages").querySelectorAll("p")) if (text.scrollHeight > text.clientHeight) text.tabIndex = 0; // keys scroll it
   }
   /* What was given, what each tool made of it, and what was wanted; small images of the scene beside the texts. */
   function images(made, scene) {

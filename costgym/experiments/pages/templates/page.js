@@ -57,6 +57,7 @@
     const limit = data.limits[by][condition];
     byId("limit").hidden = limit === null;
     byId("limit").style.left = `${100 * limit}%`;
+    byId("limit").classList.toggle("late", limit > 0.9);
     for (const part of all(".frontier [data-by]")) part.hidden = part.dataset.by !== by;
     for (const line of lines) line.classList.toggle("chosen", line.dataset.row === best);
     name(named, corners);

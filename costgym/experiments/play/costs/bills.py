@@ -1,7 +1,7 @@
 """What an agent's model calls cost under a vendor's price list, with and without its cache of prompts.
 
-The world counts what the cache serves; without it the same requests are billed as new. The decisions are the same, the bill is
-not.
+The world counts what the cache of an episode serves; without it the same requests are billed as new. A cache that episodes
+share cannot be the world's, since what an episode costs there must not depend on others: the same requests are counted again.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,27 +16,43 @@ from costgym.envs.base import base_env
 from costgym.experiments.play.episodes import play_many
 from costgym.experiments.play.results import TOKEN_COST, EpisodeResult, outcome
 from costgym.experiments.play.statistics import intervals
-from costgym.simulators.calls import Usage
+from costgym.simulators.calls import Prompt, Segment, Usage
 from costgym.simulators.errors import ConfigError
-from costgym.simulators.pricing.prompt_cache import ModelPrices
+from costgym.simulators.pricing.prompt_cache import ModelPrices, PrefixCache
 
 RESAMPLES = 1000
+MONTH_S = 30 * 24 * 3600.0
+NONE, PREFIX, SHARED = "none", "prefix", "shared"
+CACHES = (NONE, PREFIX)
+"""Of prompts: none, that of an episode, and one that all episodes share."""
 CLASSES = ("input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens")
 FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class PlayedEpisode:
-    """An episode's result, and the tokens by class of each request that its agent made."""
+    """An episode's result, the tokens by class of each request that its agent made, and each one's time and prompt."""
 
     result: EpisodeResult
     usages: tuple[Usage, ...]
+    asked: tuple[tuple[float, Prompt], ...] = ()
 
 
 def play_billed(env: Any, agent: Agent, env_id: str, episodes: int, seed: int) -> Iterator[PlayedEpisode]:
     """Play episodes in a world that counts what its cache of prompts serves; an agent without a model makes no requests."""
     for result, _ in play_many(env, agent, env_id, range(episodes), seed, recorded=False):
-        yield PlayedEpisode(result, tuple(base_env(env).account().ledger.usages))
+        account = base_env(env).account()
+        yield PlayedEpisode(result, tuple(account.ledger.usages), tuple(_asked(account)))
+
+
+def _asked(episode: Any) -> Iterator[tuple[float, Prompt]]:
+    """The time and the prompt of each request of an episode that has ended."""
+    thoughts = [entry[1] for entry in episode.log if entry[0] == "think"]
+    ends = [charge.at_s for charge in episode.ledger if charge.what == "think"]
+    for number, usage in enumerate(thoughts):
+        if usage.prompt is not None:
+            end_s = ends[number] if number < len(ends) else episode.now_s
+            yield end_s - episode.world.thinking_s(usage), usage.prompt
 
 
 class Bills:
@@ -44,8 +60,10 @@ class Bills:
 
     Args:
         episodes: at least one.
-        prices: of the model, by which the world counted too; `cached`: whether its cache of prompts is used.
+        prices: of the model, by which the world counted too.
         per_dollar: units of the scenario's currency that are a dollar.
+        cache: one of `CACHES`, or `SHARED`.
+        interval_s: from the beginning of an episode to that of the next one, where they share a cache.
 
     Attributes:
         tokens_usd, tools_usd: cost of the tokens and of the tools, (n_episodes,) each.
@@ -55,11 +73,17 @@ class Bills:
         ConfigError: there are no episodes.
     """
 
-    def __init__(self, episodes: Sequence[PlayedEpisode], prices: ModelPrices, per_dollar: float, cached: bool) -> None:
+    def __init__(
+        self, episodes: Sequence[PlayedEpisode], prices: ModelPrices, per_dollar: float, cache: str, interval_s: float = 0.0
+    ) -> None:
         if not episodes:
             raise ConfigError("episodes", "expected at least one episode, got none")
-        self.episodes, self.cached = episodes, cached
-        self.usages = [episode.usages if cached else tuple(map(_uncached, episode.usages)) for episode in episodes]
+        self.episodes, self.cache = episodes, cache
+        self.usages = [episode.usages for episode in episodes]
+        if cache == NONE:
+            self.usages = [tuple(map(_uncached, usages)) for usages in self.usages]
+        elif cache == SHARED:
+            self.usages = shared_usages(episodes, prices, interval_s)
         self.tokens_usd: FloatArray = np.array([sum(map(prices.price, usages)) for usages in self.usages], dtype=np.float64)
         results = [episode.result for episode in episodes]
         self.tools_usd: FloatArray = np.array(
@@ -80,7 +104,7 @@ class Bills:
         low, high = intervals(total[:, None], np.ones((count, 1)), range(count), seed, RESAMPLES)
         read = classes["input_tokens"]
         return {
-            "cache": "prefix" if self.cached else "none",
+            "cache": self.cache,
             "episodes": count,
             "usd_per_task": float(total.mean()),
             "usd_per_task_ci95": [float(low[0]), float(high[0])],
@@ -106,6 +130,25 @@ class Bills:
                 changes[name] = float(ours.sum() / theirs.sum() - 1)
                 changes[f"{name}_ci95"] = [float(low[0] - 1), float(high[0] - 1)]
         return changes
+
+
+def shared_usages(episodes: Sequence[PlayedEpisode], prices: ModelPrices, interval_s: float) -> list[tuple[Usage, ...]]:
+    """The tokens by class of the same requests where episodes share a cache; they begin one `interval_s` after another."""
+    requests: list[tuple[float, int, int, list[Segment]]] = []
+    for number, episode in enumerate(episodes):
+        if len(episode.asked) != len(episode.usages):
+            raise ConfigError("--share-cache", "an episode's requests have no prompts, so nothing can be counted again")
+        parts: list[Segment] = []
+        for rank, (at_s, prompt) in enumerate(episode.asked):
+            parts = [*parts[: prompt.same], *prompt.parts]
+            requests.append((number * interval_s + at_s, number, rank, parts))
+    cache, counted = PrefixCache(prices), [list(episode.usages) for episode in episodes]
+    for at_s, number, rank, parts in sorted(requests, key=lambda request: request[:3]):
+        usage, served = counted[number][rank], cache.bill(parts, at_s)
+        cached = min(served.cached_tokens, usage.input_tokens)
+        written = min(served.cache_write_tokens, usage.input_tokens - cached)
+        counted[number][rank] = usage._replace(cached_tokens=cached, cache_write_tokens=written)
+    return [tuple(usages) for usages in counted]
 
 
 def _uncached(usage: Usage) -> Usage:

@@ -5,7 +5,7 @@ the answer needs: after each look it fails if the rise is over the limit and not
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -18,7 +18,7 @@ from costgym.agents.base import SESSION_CHAT, TEXT, Agent, view_of
 from costgym.agents.btp.experience import Experience
 from costgym.agents.models.prices import shipped_prices
 from costgym.agents.registry import AgentEntry, make_agent
-from costgym.envs.registration import make
+from costgym.envs.registration import class_of, make
 from costgym.experiments.play.episodes import RolloutContext, play_many
 from costgym.experiments.play.execution.engine import Local
 from costgym.experiments.play.experience import ExperienceSettings, past_uses
@@ -30,7 +30,8 @@ from costgym.simulators.files import json_text, read_json, write_atomically
 from costgym.simulators.scenario import Scenario
 
 TEXT_ENVS = (TEXT, SESSION_CHAT)
-LOOKS = (24, 48, 96, 192)  # episodes after which the changed agent is compared
+FIRST_LOOK, EPISODES = 24, 192  # episodes after which the changed agent is first compared, and of a baseline by default
+USUAL_MODEL = "gpt-5-mini"  # whose prices tokens have in a world where they are free
 MAX_CHANCE = 0.05  # of failing an agent that has not changed, over both tests and all looks
 Progress = Callable[[int, int], None]
 
@@ -83,7 +84,7 @@ class Verdict:
 
 
 def contestants(
-    entry: AgentEntry, env_id: str, settings: Mapping[str, Any], price_as: str
+    entry: AgentEntry, env_id: str, settings: Mapping[str, Any], price_as: str | None = None
 ) -> tuple[gym.Env[Any, Any], Agent, str]:
     """Make the environment of a gate, the agent and the currency of its costs.
 
@@ -91,11 +92,14 @@ def contestants(
         entry: of the agent, one's own or one of the registry.
         env_id: the environment.
         settings: arguments of the environment.
-        price_as: the model whose prices the tokens of a text environment have where its scenario prices none.
+        price_as: the model whose prices the tokens of a text environment have where its scenario prices none; by default
+            those of the world, and of `USUAL_MODEL` where they are free there.
     """
     scenario, priced = settings.get("scenario"), dict(settings)
     if isinstance(scenario, Scenario) and scenario.tokens is None and view_of(env_id) in TEXT_ENVS:
-        priced["scenario"] = shipped_prices(price_as).price(scenario, price_as)
+        free = scenario.in_world(*class_of(env_id).worlds).token_prices() is None
+        if model := price_as or (USUAL_MODEL if free else ""):
+            priced["scenario"] = shipped_prices(model).price(scenario, model)
     past = None
     if entry.needs_experience:
         past = Experience.from_jsonl(past_uses(settings["scenario"], ExperienceSettings(), Local()))
@@ -105,13 +109,19 @@ def contestants(
 
 
 def write_baseline(
-    path: Path, env: gym.Env[Any, Any], agent: Agent, seed: int, currency: str, progress: Progress = lambda done, total: None
+    path: Path,
+    env: gym.Env[Any, Any],
+    agent: Agent,
+    seed: int,
+    currency: str,
+    episodes: int = EPISODES,
+    progress: Progress = lambda done, total: None,
 ) -> Baseline:
     """Play the agent as it is and write its episodes to a file."""
     played = []
-    for episode in _play(env, agent, seed, range(LOOKS[-1])):
+    for episode in _play(env, agent, seed, range(episodes)):
         played.append(episode)
-        progress(len(played), LOOKS[-1])
+        progress(len(played), episodes)
     baseline = Baseline(agent=agent.name, world=_world(env, agent), seed=seed, currency=currency, episodes=tuple(played))
     write_atomically(path, json_text(baseline.model_dump(mode="json")))
     return baseline
@@ -148,18 +158,35 @@ def gate(
             raise ConfigError(name, f"expected a finite number of at least 0, got {limit:g}")
     if _world(env, agent) != baseline.world:
         raise ConfigError("--baseline", "was played in another world; give the same options, or write it again")
-    looks = [look for look in LOOKS if look < len(baseline.episodes)] + [min(LOOKS[-1], len(baseline.episodes))]
-    played: list[BaselineEpisode] = []
+    return compare(baseline.episodes, lambda episodes: _play(env, agent, baseline.seed, episodes), max_cost, max_drop, progress)
+
+
+def compare(
+    before: Sequence[BaselineEpisode],
+    play: Callable[[range], Iterable[BaselineEpisode]],
+    max_cost: float = 0.05,
+    max_drop: float = 2.0,
+    progress: Progress = lambda done, total: None,
+) -> Verdict:
+    """Compare episodes with those before a change, of which `play` makes the next ones until the answer is clear."""
+    looks = _looks(len(before))
+    after: list[BaselineEpisode] = []
     for number, look in enumerate(looks, 1):
-        for episode in _play(env, agent, baseline.seed, range(len(played), look)):
-            played.append(episode)
-            progress(len(played), looks[-1])
-        verdict = _verdict(
-            baseline.episodes[:look], played, max_cost, max_drop, MAX_CHANCE / (2 * len(looks)), number == len(looks)
-        )
+        for episode in play(range(len(after), look)):
+            after.append(episode)
+            progress(len(after), looks[-1])
+        verdict = _verdict(before[:look], after, max_cost, max_drop, MAX_CHANCE / (2 * len(looks)), number == len(looks))
         if verdict is not None:
             return verdict
     raise AssertionError("the last look always has an answer")
+
+
+def _looks(episodes: int) -> list[int]:
+    """The numbers of episodes after which an answer is looked for: each twice the one before, and all."""
+    looks = [FIRST_LOOK]
+    while looks[-1] < episodes:
+        looks.append(2 * looks[-1])
+    return [*looks[:-1], episodes]
 
 
 def _verdict(

@@ -53,14 +53,14 @@ def trace_costs(
     for path in paths:
         calls, records = read_model_calls(path, where)
         for model in models or (None,):
-            price_of = _prices(calls, model, price_list)
+            price_of = prices_of_calls(calls, model, price_list)
             for call in calls:
                 _check_listed(path, call, model or call.model, price_of(call), mode)
             if mode == REPRICED:
                 usages = [call.usage for call in calls]
                 costs = [price_of(call).price(call.usage, call.written_1h_tokens, call.searches) for call in calls]
             else:
-                usages = _rescheduled(path, calls, price_of)
+                usages = rescheduled(path, calls, price_of)
                 costs = [price_of(call).price(usage, 0, call.searches) for call, usage in zip(calls, usages, strict=True)]
             names = sorted({call.model for call in calls}) if model is None else [model]
             row = {"agent": path.name, "model": ", ".join(names), "cache": "recorded" if mode == REPRICED else "prefix"}
@@ -68,7 +68,7 @@ def trace_costs(
     return rows
 
 
-def _prices(calls: Sequence[ModelCall], model: str | None, price_list: PriceList) -> Callable[[ModelCall], ModelPrices]:
+def prices_of_calls(calls: Sequence[ModelCall], model: str | None, price_list: PriceList) -> Callable[[ModelCall], ModelPrices]:
     """The prices of each call's model, all looked up before anything is priced."""
 
     def key(call: ModelCall) -> tuple[str, str]:
@@ -90,7 +90,7 @@ def _check_listed(path: Path, call: ModelCall, model: str, prices: ModelPrices, 
     raise ConfigError("--prices", f"{path} has {lacks}, for which the table has no price of {model}; {advice}")
 
 
-def _rescheduled(path: Path, calls: Sequence[ModelCall], price_of: Callable[[ModelCall], ModelPrices]) -> list[Usage]:
+def rescheduled(path: Path, calls: Sequence[ModelCall], price_of: Callable[[ModelCall], ModelPrices]) -> list[Usage]:
     """Count the classes of tokens again. A prompt that is at least as long as the one before it in its conversation is taken to
     begin with it: a log has no texts."""
     if any(call.at_s is None for call in calls):

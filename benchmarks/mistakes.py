@@ -1,0 +1,89 @@
+"""What the command line says to typical mistakes, and in how many processor seconds; then lists in pipes, and help.
+
+python benchmarks/mistakes.py [--help-too | WORDS OF ONE COMMAND]
+"""
+
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from costgym.cli.app import Costgym
+
+MISTAKES = [
+    "leaderbord",
+    "run graedy",
+    "run greedy --budget 20",
+    "run greedy --budget prise=20",
+    "run greedy --budget price=cheap",
+    "run greedy --episodes 0",
+    "run greedy --episodes many",
+    "run greedy --episode 5",
+    "run greedy --scenario marketplace-hrad",
+    "run greedy --env Marketplace",
+    "run react --env Marketplace-v0",
+    "run react+bpt",
+    "run react --model gpt-5",
+    "run react --model openai:gpt-5",
+    "run",
+    "show nothing/here",
+    "show react --format gif",
+    "show react --task 9999",
+    "play --task 9999",
+    "verify nothing-here",
+    "leaderboard --suite fast",
+    "leaderboard --agents greddy",
+    "export nothing-here --format parquet",
+    "train",
+    "train pppo",
+    "submit validate nothing-here",
+    "calibrate nothing.json",
+    "forge nothing.yaml --out world.yaml",
+    "cost react --prices nothing.json",
+    "scenarios --json",
+]
+LISTS = ["envs", "agents", "scenarios", "datasets", "models", "--help", "--version", "run -h", "leaderboard -h"]
+
+
+def run(line: str, folder: Path) -> tuple[float, int, str, str]:
+    """Run a command as in a pipe; its processor seconds, exit status, standard output and standard error."""
+    environment = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1"}
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        environment.pop(name, None)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run(
+        [sys.executable, "-m", "costgym", *line.split()],
+        capture_output=True, text=True, cwd=folder, env=environment, stdin=subprocess.DEVNULL, timeout=120,
+    )  # fmt: skip
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, done.returncode, done.stdout, done.stderr
+
+
+def main() -> None:
+    wanted = MISTAKES if len(sys.argv) < 2 or sys.argv[1].startswith("--") else [" ".join(sys.argv[1:])]
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        print("# Mistakes")
+        for line in wanted:
+            seconds, status, out, err = run(line, folder)
+            said = (err or out).strip()
+            print(f"\n$ costgym {line}    [{seconds:.2f} s, exit {status}]\n{said[-600:]}")
+            if left := sorted(file.name for file in folder.iterdir()):
+                print(f"LEFT BEHIND: {', '.join(left)}")
+        print("\n# Lists and help")
+        for line in LISTS:
+            seconds, status, out, _ = run(line, folder)
+            print(f"costgym {line}: {seconds:.2f} s, exit {status}, {len(out.splitlines())} lines, tabs {out.count(chr(9))}")
+        if "--help-too" in sys.argv:
+            print("\n# Help of every command, at 80 columns")
+            for verb in Costgym.entries:
+                _, status, out, _ = run(f"{verb} -h", folder)
+                widest = max(map(len, out.splitlines()), default=0)
+                wide = "  TOO WIDE" if widest > 80 else ""
+                print(f"{verb}: exit {status}, {len(out.splitlines())} lines, widest {widest}{wide}")
+
+
+if __name__ == "__main__":
+    main()
