@@ -22,6 +22,7 @@ import grimp
 ROOT = Path(__file__).resolve().parents[1]
 LONG, LONG_FUNCTION, FULL = 110, 60, 16  # characters of a line; lines of a function; modules of a folder
 PARTS = ("costgym", "tests", "benchmarks", "examples")
+SIZE, TEST_SIZE = 72_000, 46_000  # lines that were aimed at: the package with its examples; tests and benchmarks
 FLOORS = ("cli", "experiments", "agents", "envs", "simulators")
 FEATURES = {
     "APIs and vision tools in one world": ("one_world",),
@@ -42,10 +43,17 @@ FEATURES = {
     "the rules, interpreted and compiled": ("simulators/rules", "simulators/batch", "envs/vector"),
     "sessions": ("/sessions", "session_"),
     "OpenCATP": ("opencatp", "catp"),
-    "reproductions": ("experiments/papers",),
-    "trainers and baselines": ("experiments/train", "experiments/baselines", "cli/learn"),
+    "reproductions": ("experiments/papers", "lab/papers"),
+    "trainers and baselines": ("experiments/train", "experiments/baselines", "lab/baselines", "cli/learn"),
     "pages": ("experiments/pages",),
     "servers and proxy": ("experiments/serve",),
+    "checks of the world by itself": ("lab/selftest",),
+    "agents and models": ("/agents/",),
+    "boards and results": ("experiments/board", "experiments/play", "experiments/leaderboard"),
+    "environments": ("/envs/",),
+    "worlds and their grading": ("/simulators/",),
+    "command line": ("/cli/",),
+    "examples": ("examples/",),
 }
 """The modules of a feature by a part of their path; a module counts for the first feature that has it."""
 COMMANDS = {
@@ -141,6 +149,22 @@ def main() -> None:
     if args.json:
         args.json.write_text(text + "\n", encoding="utf-8")
     print(text)
+    if args.against:
+        print("\n".join(growth(report[args.against]["lines"], report["now"]["lines"])))
+
+
+def growth(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """A table of the features by what they have grown, and what all of it is above the sizes that were aimed at."""
+    old, new = Counter(before["costgym"]["features"]), Counter(now["costgym"]["features"])
+    old["examples"], new["examples"] = before["examples"], now["examples"]
+    lines = ["", "| feature | lines before | now | more |", "| --- | --- | --- | --- |"]
+    for name in sorted(old | new, key=lambda name: old[name] - new[name]):
+        lines.append(f"| {name} | {old[name]:,} | {new[name]:,} | {new[name] - old[name]:+,} |")
+    sums = {"package and examples": (old.total(), new.total(), SIZE)}
+    sums["tests and benchmarks"] = (*(lines["tests"] + lines["benchmarks"] for lines in (before, now)), TEST_SIZE)
+    for name, (was, count, size) in sums.items():
+        lines.append(f"| **{name}**: {count - size:+,} lines against {size:,} | {was:,} | {count:,} | {count - was:+,} |")
+    return lines
 
 
 def measured(root: Path) -> dict[str, Any]:

@@ -11,6 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from PIL import Image, ImageDraw, ImageFont
+from PIL.PngImagePlugin import PngInfo
+
+from costgym.experiments.play.plots import PNG_CODE, PNG_DATA
 
 ROOT = Path(__file__).parents[1]
 WIDTH, HEIGHT, SCALE = 900, 470, 2
@@ -90,8 +93,11 @@ def main() -> None:
     parser.add_argument("--json", type=Path, default=ROOT / "benchmarks" / "results" / "throughput.json")
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "throughput.png")
     options = parser.parse_args()
-    image = draw(json.loads(options.json.read_text(encoding="utf-8")))
-    image.save(options.out, optimize=True)
+    text = options.json.read_text(encoding="utf-8")
+    image, about = draw(json.loads(text)), PngInfo()
+    about.add_text(PNG_DATA, text)
+    about.add_text(PNG_CODE, __doc__.splitlines()[-1])
+    image.save(options.out, optimize=True, pnginfo=about)
     print(f"{options.out}: {image.width} x {image.height}")
 
 

@@ -72,6 +72,13 @@ def link_results(app, docname, source):
     source[0] = re.sub(files, r"](path:\1)", text)
 
 
+def show_navigation(app, docname, source):
+    """Lists of pages stand in comments, which a checkout does not show."""
+    source[0] = re.sub(
+        r"^<!-- navigation\n(.*?)^-->$", r"\1", source[0], flags=re.S | re.M
+    )
+
+
 def shorten_signature(app, what, name, obj, options, signature, returns):
     """Leave only names in the signature of a class with many settings."""
     if (
@@ -90,4 +97,5 @@ def shorten_signature(app, what, name, obj, options, signature, returns):
 
 def setup(app):
     app.connect("source-read", link_results)
+    app.connect("source-read", show_navigation)
     app.connect("autodoc-process-signature", shorten_signature)

@@ -69,10 +69,32 @@ def test_every_block_of_a_page_runs(page: Path, tmp_path: Path) -> None:
         assert ran.returncode == 0, f"{page.name}, block {number}:\n{code}\n{ran.stdout[-2000:]}\n{ran.stderr[-4000:]}"
 
 
+def prose(page: Path) -> str:
+    """A page without its fenced blocks."""
+    return re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+
+
+def anchors(page: Path) -> set[str]:
+    """The names by which headings of a page are linked, as GitHub and MyST make them."""
+    headings = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.relative_to(ROOT).as_posix())
-def test_every_picture_and_page_that_is_linked_is_there(page: Path) -> None:
-    for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", page.read_text(encoding="utf-8")):
-        assert (page.parent / target).exists(), (page.name, target)
+def test_every_picture_page_and_heading_that_is_linked_is_there(page: Path) -> None:
+    for target, anchor in re.findall(r"\]\((?!https?:)([^)#\s]*)#?([^)\s]*)\)", prose(page)):
+        linked = page.parent / target if target else page
+        assert linked.exists(), (page.name, target)
+        if anchor and linked.suffix == ".md":
+            assert anchor in anchors(linked), (page.name, target, anchor)
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_code_has_at_most_80_columns(page: Path) -> None:
+    fences = re.findall(r"^```([^\n-]*).*?\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    assert [
+        line for language, code in fences if language not in ("text", "{eval") for line in code.splitlines() if len(line) > 80
+    ] == []
 
 
 @pytest.mark.parametrize("page", measured.PAGES, ids=lambda page: page.stem)
@@ -139,8 +161,7 @@ def test_every_page_of_the_guide_is_of_one_kind() -> None:
 
 @pytest.mark.parametrize("page", [page for kind in GUIDES for page in sorted_pages()[kind] if "/" not in page])
 def test_a_guide_does_one_job_in_at_most_1200_words_beside_code(page: str) -> None:
-    text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
-    assert len(re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE).split()) <= 1200
+    assert len(prose(ROOT / "docs" / f"{page}.md").split()) <= 1200
 
 
 def test_the_readme_fits_on_eighty_lines() -> None:

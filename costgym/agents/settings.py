@@ -92,8 +92,8 @@ def read_config(run: str | Path, kind: type[Config]) -> Config:
             raise DataError(path, f"is larger than {MAX_CONFIG_BYTES} bytes, more than any training run of costgym writes")
         document: Any = decode_json(read_text(path, MAX_CONFIG_BYTES, follow=False))
     except FileNotFoundError:
-        said = f"no training run: {CONFIG} is missing; expected the folder of a `costgym train {' or '.join(trainers)}` run"
-        raise DataError(run, said) from None
+        problem = f"no training run: {CONFIG} is missing; expected the folder of a `costgym train {' or '.join(trainers)}` run"
+        raise DataError(run, problem) from None
     except OSError as error:
         raise DataError(path, f"cannot be read: {error.strerror}") from error
     except ValueError as error:

@@ -245,10 +245,10 @@ class TalkEnv(BaseEnv[str, str]):
         An agent may report more: what it read again, or thought. It cannot report less than each text that it was shown, once,
         and each call and answer that it gave.
         """
-        said = action.answer or "".join([call.name + json.dumps(dict(call.arguments)) for call in action.calls])
+        text = action.answer or "".join([call.name + json.dumps(dict(call.arguments)) for call in action.calls])
         # what was reported above the floor stands for later: a plan is written once and then followed call by call
         read, written = usage.input_tokens, usage.output_tokens
-        self._unread, self._unsaid = self._unread - read, self._unsaid + _fewest_tokens(said) - written
+        self._unread, self._unsaid = self._unread - read, self._unsaid + _fewest_tokens(text) - written
         if self._unread > 0 or self._unsaid > 0:
             read, written = read + max(0, self._unread), written + max(0, self._unsaid)
             self._unread, self._unsaid = min(0, self._unread), min(0, self._unsaid)
@@ -612,7 +612,7 @@ def search_tools(
     cards = [card(candidate) for candidate in episode.offer(numbers)]
     if not cards:
         return _nothing("there is no further tool"), []
-    return json.dumps({"found": [each.documentation()["function"] for each in cards]}), cards
+    return json.dumps({"found": [new.documentation()["function"] for new in cards]}), cards
 
 
 def _nothing(why: str) -> str:

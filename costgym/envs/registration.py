@@ -140,9 +140,9 @@ def versions_of(env_id: str) -> tuple[int, ...]:
 
 def in_version(env_id: str, world: int) -> str:
     """The id of the same environment that plays a version of the world; raises ConfigError where none does."""
-    if (found := next((known for known in _alike(env_id) if world in worlds_of(known)), None)) is None:
+    if (env_of_world := next((known for known in _alike(env_id) if world in worlds_of(known)), None)) is None:
         raise ConfigError("env", f"expected an environment of version {world} of the world, got {env_id}, which has none")
-    return found
+    return env_of_world
 
 
 def default_id(view: str, scenario: "Scenario | None" = None, first: int | None = None) -> str:

@@ -16,8 +16,8 @@ LOWEST, HIGHEST = "random", "informed"  # the references whose mean returns are 
 def reference_returns() -> dict[str, dict[str, float]]:
     """The mean returns of the references on `valid`, by environment and agent; `benchmarks/session_ladder.py` plays them."""
     text = Path(__file__).with_name("reference_returns.json").read_text(encoding="utf-8")
-    found: dict[str, dict[str, float]] = json.loads(text)
-    return found
+    returns: dict[str, dict[str, float]] = json.loads(text)
+    return returns
 
 
 def normalized_score(env_id: str, returns: Any) -> Any:

@@ -33,11 +33,11 @@ GRADINGS = ("strict", "judge")
 Named = str | Path | dict[str, Any] | Scenario  # a scenario, or what names one
 
 
-def named_scenario(given: Named, data: str | None) -> Scenario:
+def named_scenario(scenario: Named, data: str | None) -> Scenario:
     """The scenario that an argument names or holds."""
-    if isinstance(given, dict):
-        return parse_scenario({"name": "inline", **given})
-    return given if isinstance(given, Scenario) else load_scenario(given, data)
+    if isinstance(scenario, dict):
+        return parse_scenario({"name": "inline", **scenario})
+    return scenario if isinstance(scenario, Scenario) else load_scenario(scenario, data)
 
 
 def _several(argument: Named | Sequence[Named]) -> tuple[Sequence[Named], Sequence[float]]:

@@ -107,10 +107,10 @@ def show_episodes(
 ) -> Path:
     """Write the pages of a finished run's episodes into its folder and link them from the leaderboard's pages; of every row
     `most` episodes, by default all if None, can be looked into. Returns the page that lists them."""
-    place = Path(folder)
-    with sole_writer(place):
-        listed = write_episodes(read_run(place), place, data, most, progress)
-    regenerate_pages(place)
+    run_folder = Path(folder)
+    with sole_writer(run_folder):
+        listed = write_episodes(read_run(run_folder), run_folder, data, most, progress)
+    regenerate_pages(run_folder)
     return listed
 
 
@@ -153,14 +153,14 @@ def add(
 
 def regenerate_pages(folder: str | Path) -> list[str]:
     """Write the pages of a verified leaderboard that are missing or differ from its data; returns the names of their files."""
-    place = Path(folder)
-    with sole_writer(place):
-        document = json.loads((place / "leaderboard.json").read_text(encoding="utf-8"))
+    run_folder = Path(folder)
+    with sole_writer(run_folder):
+        document = json.loads((run_folder / "leaderboard.json").read_text(encoding="utf-8"))
         changed = {
             name: text
-            for name, text in _page_maker(place)(document).items()
-            if not (place / name).is_file() or (place / name).read_bytes() != text.encode()
+            for name, text in _page_maker(run_folder)(document).items()
+            if not (run_folder / name).is_file() or (run_folder / name).read_bytes() != text.encode()
         }
         for name, text in changed.items():
-            write_atomically(place / name, text)
+            write_atomically(run_folder / name, text)
     return list(changed)

@@ -30,8 +30,8 @@ def latency_factors(spread: float, quantiles: tuple[float, ...] = ()) -> array[f
     see `ToolProfile.latency_quantiles`. Tools with equal arguments share the array."""
     if not quantiles:
         return array("d", [exp(spread * quantile) for quantile in NORMAL_QUANTILES])
-    places = [(i + 0.5) / QUANTILES * (len(quantiles) - 1) for i in range(QUANTILES)]
-    steps = [(quantiles[int(place)], quantiles[int(place) + 1], place - int(place)) for place in places]
+    positions = [(i + 0.5) / QUANTILES * (len(quantiles) - 1) for i in range(QUANTILES)]
+    steps = [(quantiles[int(position)], quantiles[int(position) + 1], position - int(position)) for position in positions]
     return array("d", [low + (high - low) * share for low, high, share in steps])
 
 

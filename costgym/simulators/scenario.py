@@ -470,24 +470,24 @@ def _load(name_or_file: str | Path, data: str | Path | None, trusted: bool) -> S
     return scenario
 
 
-def extended(document: dict[str, Any], place: Path | None = None) -> dict[str, Any]:
+def extended(document: dict[str, Any], path: Path | None = None) -> dict[str, Any]:
     """A document with what it does not say itself taken from the scenario that it ``extends``, which may extend another.
 
     Mappings such as `source` are completed key by key, unless they are of another kind; lists and everything else are replaced.
-    Names of files count from the file `place`. Raises UnknownName or DataError where the other cannot be read.
+    Names of files count from the file `path`. Raises UnknownName or DataError where the other cannot be read.
     """
     if "extends" not in document:
         return document
     document = dict(document)
     other = Path(str(document.pop("extends")))
-    if other.suffix in (".yaml", ".yml") and place is not None:
-        other = place.parent / other
-        if other.resolve() == place.resolve():
-            raise DataError(place, "a scenario cannot extend itself", "extends")
+    if other.suffix in (".yaml", ".yml") and path is not None:
+        other = path.parent / other
+        if other.resolve() == path.resolve():
+            raise DataError(path, "a scenario cannot extend itself", "extends")
     try:
-        base = _load(other, None, trusted=place is not None).model_dump(mode="json")
+        base = _load(other, None, trusted=path is not None).model_dump(mode="json")
     except RecursionError:
-        raise DataError(place or "scenario", "scenarios extend each other in a circle", "extends") from None
+        raise DataError(path or "scenario", "scenarios extend each other in a circle", "extends") from None
     base.pop("name")
     return _completed(document, base)
 
@@ -517,16 +517,16 @@ def worlds_of(scenario: Scenario) -> WorldFolder[Scenario] | None:
     return WorldFolder(folder, partial(_under, rules, scenario.world))
 
 
-def _under(rules: dict[str, Any], world: int, document: dict[str, Any], place: object) -> Scenario:
-    return parse_scenario(document, place).model_copy(update=rules).in_world(world)
+def _under(rules: dict[str, Any], world: int, document: dict[str, Any], path: object) -> Scenario:
+    return parse_scenario(document, path).model_copy(update=rules).in_world(world)
 
 
-def parse_scenario(document: dict[str, Any], place: object = "scenario") -> Scenario:
+def parse_scenario(document: dict[str, Any], path: object = "scenario") -> Scenario:
     """Make a scenario from plain data; raises DataError, which names the key at fault."""
     if not isinstance(document, dict):
-        raise DataError(place, f"expected the settings of a scenario by name, got {type(document).__name__}")
+        raise DataError(path, f"expected the settings of a scenario by name, got {type(document).__name__}")
     try:
         return Scenario.model_validate(extended(document))
     except ValidationError as error:
         where, problem = first_problem(error)
-        raise DataError(place, problem, where) from None
+        raise DataError(path, problem, where) from None

@@ -140,10 +140,10 @@ class KeptTasks(TaskSet):
     def __getitem__(self, number: Any) -> Any:
         if isinstance(number, slice):
             return tuple(self[index] for index in range(*number.indices(len(self))))
-        place = int(number) + len(self) if number < 0 else int(number)
-        task = self._kept.get(place)
+        index = int(number) + len(self) if number < 0 else int(number)
+        task = self._kept.get(index)
         if task is None:
-            task = self._kept[place] = self._written(place)
+            task = self._kept[index] = self._written(index)
             if len(self._kept) > KEPT:
                 self._kept.popitem(last=False)
         return task

@@ -49,8 +49,8 @@ def functions(file: str, digest: str) -> tuple[Callable[[Any], Any], ...]:
     loader = _Content(known[digest].decode())
     module = module_from_spec(ModuleSpec(Path(file).stem, loader, origin=file))
     loader.exec_module(module)
-    found = vars(module).items()
-    made = tuple(value for name, value in found if inspect.isgeneratorfunction(value) and not name.startswith("_"))
+    members = vars(module).items()
+    made = tuple(value for name, value in members if inspect.isgeneratorfunction(value) and not name.startswith("_"))
     if not made:
         raise ConfigError("processes", f"expected a generator function of the episode in {file}, found none")
     return made

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -24,15 +23,17 @@ FORMS: list[tuple[str, dict[str, Any]]] = [
     ("costgym/OpenCATPCalls-v0", {"budget": {"price": 0.05}}),
     ("costgym/DecisionAware-v0", {"budget": {"price": 0.5}}),
 ]
-PAGE = Path(__file__).parents[2] / "docs/environments/index.md"
 UNKNOWN = '{"name": "no_such_function", "arguments": {}}'
 """What text environments, which have no mask, refuse."""
-TEXTS: list[tuple[str, dict[str, Any]]] = [
-    *((env_id, {}) for env_id in costgym.ENV_IDS if "Chat" in env_id),
-    ("costgym/MarketplaceSessionChat-v0", {"concurrent": True}),
-]
-IDLE = ("recall", "wait", "cancel")
-"""What a session in words refuses where nothing is remembered or in flight."""
+TEXTS = {
+    "costgym/MarketplaceChat-v0": ("unknown_tool", 0.75, 0, 0, False),
+    "costgym/MarketplaceChat-v1": ("unknown_tool", 0.75, 0.48525, -0.00242625, False),
+    "costgym/MarketplaceSessionChat-v0": ("unknown_tool", 0.05, 0, 0, False),
+    "costgym/MarketplaceSessionChat-v1": ("unknown_tool", 0.05, 0.2945, 0, False),
+    "costgym/OpenCATPChat-v0": ("invalid_plan", 0, 0, -0.5, True),
+    "costgym/OpenCATPChat-v1": ("invalid_plan", 0, 0.000512, -0.500452, True),
+}
+"""Status, seconds, price, reward and end of such an action: in version 1 its tokens are charged."""
 NO_ACTIONS = (999, -1, 1.7, "3", True, None, np.array([0]), np.float32(1.0), np.bool_(True))
 
 
@@ -73,40 +74,24 @@ def test_a_forbidden_action_takes_the_gateway_s_time_and_nothing_else(env_id: st
     assert seen > 5
 
 
-def refused_texts(env_id: str, settings: dict[str, Any]) -> Iterator[tuple[Any, None, str]]:
-    """A text environment at its start, and texts that it refuses."""
-    env = costgym.make(env_id, disable_env_checker=True, **settings)
+@pytest.mark.parametrize("env_id", [env_id for env_id in costgym.ENV_IDS if "Chat" in env_id])
+def test_an_unknown_function_takes_the_model_s_time_and_its_tokens_and_nothing_else(env_id: str) -> None:
+    env = costgym.make(env_id, disable_env_checker=True)
     env.reset(seed=0)
-    yield env, None, UNKNOWN
-    for name in IDLE if settings else ():
-        yield env, None, json.dumps({"name": name, "arguments": {"tool": "tool_00"}})
-    if settings:
-        yield env, None, json.dumps({"name": "cancel", "arguments": {"tool": 7}})
+    observation, reward, terminated, truncated, info = env.step(UNKNOWN)
+    status, *figures, ends = TEXTS[env_id]
+    assert json.JSONDecoder().raw_decode(observation)[0]["error"] == status
+    assert [info["cost_seconds"], info["cost_price"], reward] == pytest.approx(figures)
+    assert (terminated or truncated) == ends
 
 
-def table_row(env_id: str, settings: dict[str, Any]) -> str:
-    """A row of the table on the environments' page: what refused actions did."""
-    did: dict[str, set[str]] = {name: set() for name in ("status", "seconds", "price", "reward", "ends")}
-    for env, _, action in forbidden_steps(env_id, settings) if env_id in NUMERIC else refused_texts(env_id, settings):
-        if base_env(env).account().in_flight:
-            continue  # what is on its way may end meanwhile
-        observation, reward, terminated, truncated, info = env.step(action)
-        did["status"].add(
-            Status(info["status"]).label if env_id in NUMERIC else json.JSONDecoder().raw_decode(observation)[0]["error"]
-        )
-        did["seconds"].add(f"{info['cost_seconds']:.2f}")
-        did["price"].add(f"{info['cost_price']:g}")
-        did["reward"].add(f"{float(reward) + 0.0:g}")
-        did["ends"].add("yes" if terminated or truncated else "no")
-    form = ", ".join(f"{name}={value!r}" for name, value in settings.items())
-    cells = [", ".join(f"`{each}`" if name == "status" else each for each in sorted(seen)) for name, seen in did.items()]
-    return f"| `{env_id.removeprefix('costgym/')}` | {f'`{form}`' if form else ''} | {' | '.join(cells)} |"
-
-
-def test_the_page_says_what_every_environment_does_with_a_masked_action() -> None:
-    rows = [table_row(env_id, settings) for env_id, settings in sorted([*FORMS, *TEXTS], key=str)]
-    table = "\n".join(["| environment | arguments | status | seconds | price | reward | ends |", "| --- " * 7 + "|", *rows])
-    assert table in PAGE.read_text(), f"{PAGE} is to hold this table:\n{table}"
+@pytest.mark.parametrize("name", ["recall", "wait", "cancel"])
+def test_a_session_in_words_refuses_what_has_nothing_to_act_on(name: str) -> None:
+    env = costgym.make("costgym/MarketplaceSessionChat-v0", disable_env_checker=True, concurrent=True)
+    env.reset(seed=0)
+    observation, *_, info = env.step(json.dumps({"name": name, "arguments": {"tool": "tool_00"}}))
+    assert json.JSONDecoder().raw_decode(observation)[0]["error"] == "forbidden"
+    assert (round(info["cost_seconds"], 9), info["cost_price"]) == (0.05, 0)
 
 
 @pytest.mark.parametrize("action", NO_ACTIONS, ids=repr)

@@ -74,8 +74,8 @@ class MatchingDecider(TrainedDecider):
 
     def search_many(self, queries: Sequence[str]) -> list[bool]:
         with torch.no_grad():
-            found: list[bool] = self._matcher.searches(self._vectors(queries)).tolist()
-        return found
+            searches: list[bool] = self._matcher.searches(self._vectors(queries)).tolist()
+        return searches
 
     def choose_many(self, questions: Sequence[tuple[str, Sequence[ToolText]]]) -> list[int | None]:
         texts = dict.fromkeys(described(tool) for _, candidates in questions for tool in candidates)

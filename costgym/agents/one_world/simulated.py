@@ -40,9 +40,9 @@ class SimulatedOneWorld(SimulatedToolPlanner):
 
     def begin(self, world: Any, seed: int) -> None:
         super().begin(world, seed)
-        given = any(need.given for need in self.task.needs)
-        luck = stable_uniforms(1, 0, seed, "simulated, needless", self.task.number)[0] if given else 1.0
-        self._needless = luck >= NO_SEARCH and given and self.rates != SimulatedRates.perfect()
+        needs_tools = any(need.given for need in self.task.needs)
+        luck = stable_uniforms(1, 0, seed, "simulated, needless", self.task.number)[0] if needs_tools else 1.0
+        self._needless = luck >= NO_SEARCH and needs_tools and self.rates != SimulatedRates.perfect()
         self._see({})
 
     def complete(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str = ACT) -> Reply:
@@ -78,8 +78,8 @@ class SimulatedOneWorld(SimulatedToolPlanner):
             return
         planner = SimulatedPlanner(perfect=self.rates == SimulatedRates.perfect())
         planner.reset(self._seed)
-        told = f"{PRICES_HEADING}\n{json.dumps(prices)}\n\n" if prices else ""
-        text = planner.complete([Message(USER, told + self._view.task.query)], (), ACT).message.content
+        heading = f"{PRICES_HEADING}\n{json.dumps(prices)}\n\n" if prices else ""
+        text = planner.complete([Message(USER, heading + self._view.task.query)], (), ACT).message.content
         plan, _ = read_plan(text)
         if plan is not None:
             self._understand(self._reader.catalog, believed(self._view.world.answers, self._view.task, query, plan))
@@ -88,8 +88,8 @@ class SimulatedOneWorld(SimulatedToolPlanner):
 
     def _steps(self, messages: Sequence[Message], functions: Sequence[Function]) -> str:
         """A plan of all calls that it thinks are needed; what follows from a fact that it overlooks is not in it."""
-        told = (line for line in messages[-1].content.splitlines() if line.startswith(prompts.COSTS))
-        costs: dict[str, float] = json.loads(next(told, prompts.COSTS + "{}")[len(prompts.COSTS) :])
+        price_lines = (line for line in messages[-1].content.splitlines() if line.startswith(prompts.COSTS))
+        costs: dict[str, float] = json.loads(next(price_lines, prompts.COSTS + "{}")[len(prompts.COSTS) :])
         per_dollar = getattr(self._view.world, "per_dollar", 1.0)
         self._see({tool: costs[tool] / per_dollar for tool in TOOLS if tool in costs})
         context = self._reader.read(messages, functions)

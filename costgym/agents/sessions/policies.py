@@ -409,5 +409,5 @@ def shadow_price(offers: NDArray[np.int64], chances: Floats, uses: tuple[Floats,
         return 0.0
     # what is bought changes where a value equals a kind's index, and nowhere else
     steps = sorted(value / ratio for ratio, _, _ in rows if ratio > 0.0 for value in range(_LOW, _HIGH + 1))
-    place = bisect_left(steps, True, key=lambda step: not overspends(step * _ABOVE))
-    return steps[min(place, len(steps) - 1)] * _ABOVE
+    rank = bisect_left(steps, True, key=lambda step: not overspends(step * _ABOVE))
+    return steps[min(rank, len(steps) - 1)] * _ABOVE

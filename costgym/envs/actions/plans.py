@@ -80,11 +80,11 @@ def run_plan(
     while not episode.over and len(ended) < len(steps):
         ready = next((step for step in waiting if all(dep == TASK_INPUT or dep in ended for dep in step.deps)), None)
         if ready is None:
-            told = episode.wait()
-            if isinstance(told, WorldEvent):
-                news.append(told)
-            elif told is not None:
-                ended |= {step.tool: told for step in steps if calls[number[step.tool]] is told}
+            event = episode.wait()
+            if isinstance(event, WorldEvent):
+                news.append(event)
+            elif event is not None:
+                ended |= {step.tool: event for step in steps if calls[number[step.tool]] is event}
             continue
         waiting.remove(ready)
         index = number[ready.tool]
@@ -106,14 +106,14 @@ def fill(arguments: Mapping[str, Any], results: Mapping[str, tuple[Call, str]]) 
         call, text = results[match[1]]
         if not call.status.executed:
             return f"{name}: step {match[1]} was not executed ({call.status.label})"
-        found = _value(text, name, match[2].split(".")[1:], call.arguments or {})
-        if found is None:
+        result = _value(text, name, match[2].split(".")[1:], call.arguments or {})
+        if result is None:
             return f"{name}: the result of step {match[1]} has no such value"
-        filled[name] = found
+        filled[name] = result
     return filled
 
 
-def _value(text: str, name: str, path: Sequence[str], own: Mapping[str, Any]) -> str | int | float | None:
+def _value(text: str, name: str, path: Sequence[str], arguments: Mapping[str, Any]) -> str | int | float | None:
     """The value of a result at a path; without one the value under an argument's name, or else the first that is no echo."""
     try:
         document = json.loads(text)
@@ -133,7 +133,7 @@ def _value(text: str, name: str, path: Sequence[str], own: Mapping[str, Any]) ->
     values = list(_values(document, ""))
     plain = name.replace("_", "").casefold()
     named = [value for key, value in values if key.replace("_", "").casefold() == plain]
-    others = [value for key, value in values if key != "status" and value not in own.values()]
+    others = [value for key, value in values if key != "status" and value not in arguments.values()]
     return next(iter((*named, *others)), None)
 
 

@@ -104,19 +104,19 @@ class Leaderboard:
         with copied_run(self.folder, ("run.json", EPISODES, VERDICTS)) as copy:
             config, verdicts = read_run_config(copy), Verdicts.read(copy / VERDICTS)
             episodes = with_verdicts(read_episodes(copy), verdicts)
-        found = Results()
+        results = Results()
         for track in config.tracks:
             try:
                 currency = str(track.world.summary().get("currency") or "")
             except BROKEN as error:
                 raise DataError(self.folder / "run.json", f"its world cannot be read ({error!r:.200})", track.name) from error
-            own = [result for result in episodes if track_of(result.env, result.settings) == track.name]
-            found += Results(
-                own, split=track.split, grading=config.grading, currency=currency, seed=config.seed, seeds=track.seeds
+            of_track = [result for result in episodes if track_of(result.env, result.settings) == track.name]
+            results += Results(
+                of_track, split=track.split, grading=config.grading, currency=currency, seed=config.seed, seeds=track.seeds
             )
-        if len(found) < len(episodes):
-            raise DataError(self.folder / EPISODES, f"{len(episodes) - len(found)} records belong to no track of this run")
-        return found
+        if len(results) < len(episodes):
+            raise DataError(self.folder / EPISODES, f"{len(episodes) - len(results)} records belong to no track of this run")
+        return results
 
 
 class Addition(NamedTuple):
@@ -133,19 +133,19 @@ def publish(
 ) -> dict[str, Any]:
     """Write `leaderboard.json` and the pages (unchanged without `pages`) in one step, with the run's own rows and those of its
     submissions; those `added` take the place of others of their names."""
-    found = {path.parent.name: read_rows(path) for path in folder.glob(f"{SUBMISSIONS}/*/{ROWS}")}
-    found |= {each.name: each.rows for each in added}
+    submitted = {path.parent.name: read_rows(path) for path in folder.glob(f"{SUBMISSIONS}/*/{ROWS}")}
+    submitted |= {submission.name: submission.rows for submission in added}
     # in the order of their names, so that the bytes do not tell in which order they were added
-    whole = with_submissions(document, [found[name] for name in sorted(found)])
+    whole = with_submissions(document, [submitted[name] for name in sorted(submitted)])
     with change_together(folder) as draft:
         (draft / "leaderboard.json").write_text(json_text(whole), encoding="utf-8")
         for name, text in ({} if pages is None else pages(whole)).items():
             (draft / name).write_text(text, encoding="utf-8")
-        for each in added:
-            place = draft / SUBMISSIONS / each.name
-            place.mkdir(parents=True)
-            each.fill(place)
-            (place / ROWS).write_text(json_text(each.rows), encoding="utf-8")
+        for submission in added:
+            target = draft / SUBMISSIONS / submission.name
+            target.mkdir(parents=True)
+            submission.fill(target)
+            (target / ROWS).write_text(json_text(submission.rows), encoding="utf-8")
     return whole
 
 
@@ -160,7 +160,7 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
 def with_submissions(document: Mapping[str, Any], submitted: Iterable[Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
     """A leaderboard's content with its own rows and those of submissions, ranked."""
     rows = [row for row in document["rows"] if "submission" not in row]
-    return {**document, "rows": rank_rows([*rows, *(row for each in submitted for row in each)], document)}
+    return {**document, "rows": rank_rows([*rows, *(row for rows_of_entry in submitted for row in rows_of_entry)], document)}
 
 
 def summarise_run(
@@ -174,18 +174,24 @@ def rows_of(config: RunConfig, results: Iterable[EpisodeResult]) -> list[dict[st
     """The rows of a run, one per track, agent and condition, in the order of its configuration."""
     groups = grouped(results, row_of)
     rows = []
-    for each in config.rows():
-        if own := groups.get(each.identity):
-            calm, about = each.condition.calm, {"seed": config.seed, "seeds": each.track.seeds}
-            figures = summarise(own, config.grading, episodes=each.condition.episodes, **about)
-            row = {"track": each.track.name, **figures, **({} if tokens_counted(each, own) else {"metered": False})}
-            if config.command is not None and each.agent == config.command.name:
+    for config_row in config.rows():
+        if results_of_row := groups.get(config_row.identity):
+            calm, about = config_row.condition.calm, {"seed": config.seed, "seeds": config_row.track.seeds}
+            figures = summarise(results_of_row, config.grading, episodes=config_row.condition.episodes, **about)
+            row = {
+                "track": config_row.track.name,
+                **figures,
+                **({} if tokens_counted(config_row, results_of_row) else {"metered": False}),
+            }
+            if config.command is not None and config_row.agent == config.command.name:
                 row["isolated"] = config.command.isolation != "none"
-            reference = None if calm is None else groups.get((each.track.name, each.agent, calm.key))
+            reference = None if calm is None else groups.get((config_row.track.name, config_row.agent, calm.key))
             if reference is not None:
-                row = with_fault_robustness(row, own, reference, **about)
-            keys = dict.fromkeys(ranking_metric(each.track.document(), grading) for grading in GRADINGS)
-            rows.append({**row, BY_EPISODE: {key: episode_figures(own, key, each.condition.episodes) for key in keys}})
+                row = with_fault_robustness(row, results_of_row, reference, **about)
+            keys = dict.fromkeys(ranking_metric(config_row.track.document(), grading) for grading in GRADINGS)
+            rows.append(
+                {**row, BY_EPISODE: {key: episode_figures(results_of_row, key, config_row.condition.episodes) for key in keys}}
+            )
     return with_budget_areas(rows)
 
 
@@ -226,10 +232,10 @@ def check_owner(manifest: str, folder: Path) -> None:
         if unexpected := sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith(".")):
             raise ConfigError("--out", f"{folder} holds other files ({unexpected[0]}) and no run.json; choose an empty folder")
         return
-    found, wanted = read_json(path), json.loads(manifest)
-    if found != wanted:
-        names = found.keys() | wanted.keys() if isinstance(found, dict) else {"format"}
-        differing = sorted(n for n in names if not isinstance(found, dict) or found.get(n) != wanted.get(n))
+    present, wanted = read_json(path), json.loads(manifest)
+    if present != wanted:
+        names = present.keys() | wanted.keys() if isinstance(present, dict) else {"format"}
+        differing = sorted(n for n in names if not isinstance(present, dict) or present.get(n) != wanted.get(n))
         raise ConfigError(
             "--out", f"{folder} belongs to another run (different: {', '.join(differing)}); choose another folder"
         )
@@ -317,13 +323,15 @@ class Run:
         verdicts = Verdicts.read(self.folder / VERDICTS)
         return publish(self.folder, summarise_run(self.config, self.results, self._experience, verdicts), pages=pages)
 
-    def _expect_spending(self, spending: Spending, found: Mapping[Key, EpisodeResult]) -> None:
+    def _expect_spending(self, spending: Spending, played_before: Mapping[Key, EpisodeResult]) -> None:
         """Forecast what the episodes that are left cost, and count those that were played; raises ConfigError if there is a
         limit, but tokens of the run have no price of the table."""
         simulated = Entries(self.config.model_copy(update={"model": "simulated"}), self._experience, players=self.players)
         left_of_all, unpriced = 0, []
         for row in self.config.rows():
-            played = [found[key] for index in range(row.condition.episodes) if (key := (*row.key, index)) in found]
+            played = [
+                played_before[key] for index in range(row.condition.episodes) if (key := (*row.key, index)) in played_before
+            ]
             left = row.condition.episodes - len(played)
             usd_per_unit: float | None = 0.0
             if simulated.context(*row.key).agent.model == "simulated":  # the run's model takes its place
@@ -342,11 +350,11 @@ class Run:
             spending.unpriced(list(dict.fromkeys(unpriced)))
         spending.announce(left_of_all)
 
-    def _work_items(self, found: Mapping[Key, EpisodeResult], longest: int) -> list[WorkItem]:
+    def _work_items(self, played: Mapping[Key, EpisodeResult], longest: int) -> list[WorkItem]:
         """List what is still to be played, in runs of consecutive episodes."""
         items = []
         for row in self.config.rows():
-            missing = [index for index in range(row.condition.episodes) if (*row.key, index) not in found]
+            missing = [index for index in range(row.condition.episodes) if (*row.key, index) not in played]
             start = 0
             for end in range(1, len(missing) + 1):
                 if end == len(missing) or missing[end] != missing[end - 1] + 1 or end - start == longest:
@@ -381,23 +389,23 @@ class Entries:
         return Entries, (self.config, self._past, self._model, self._journal, self._players)
 
     def _open(self, track: str, name: str, condition: int) -> RolloutContext:
-        config, place, entry = self.config, self.config.track(track), entry_of(name, track)
+        config, track_config, entry = self.config, self.config.track(track), entry_of(name, track)
         with _ONE_AT_A_TIME:  # threads that begin together would each build the same world
             model: str | LanguageModel = self._model or config.model
             if self._journal is not None and read_model_name(config.model) is not None:
                 model = Cached(make_model(config.model), self._journal / "replies.sqlite", f"{track} {name} {condition}", True)
             if name in self._players:
                 player = self._players[name](make_model(model) if isinstance(model, str) else model)
-                return RolloutContext(place.make_env(player.env_id, place.conditions[condition]), player)
+                return RolloutContext(track_config.make_env(player.env_id, track_config.conditions[condition]), player)
             agent = make_agent(
                 name,
-                place.env if view_of(place.env) in entry.env_ids else entry.env_id,
+                track_config.env if view_of(track_config.env) in entry.env_ids else entry.env_id,
                 model=model,
                 experience=self._experience(track) if entry.needs_experience else None,
                 search=SearchSettings.chosen(config.search, name.partition("+")[0]),
                 btp=BtpSettings(**config.btp) if config.btp else None,
             )
-            return RolloutContext(place.make_env(agent.env_id, place.conditions[condition]), agent)
+            return RolloutContext(track_config.make_env(agent.env_id, track_config.conditions[condition]), agent)
 
 
 def play_item(entries: Entries, item: WorkItem) -> Iterator[EpisodeOutput]:

@@ -65,17 +65,17 @@ def row_of(result: EpisodeResult) -> tuple[str, str, str]:
 
 def grouped(items: Iterable[Item], key: Callable[[Item], Group]) -> dict[Group, list[Item]]:
     """Items by their keys, in the order of first use."""
-    found: dict[Group, list[Item]] = {}
+    groups: dict[Group, list[Item]] = {}
     for item in items:
-        found.setdefault(key(item), []).append(item)
-    return found
+        groups.setdefault(key(item), []).append(item)
+    return groups
 
 
 def settings_of(row: Mapping[str, Any], document: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that a row of a leaderboard was played with; its document says which ones vary in its track."""
     track = row.get("track", "")
-    own = [each for each in document.get("conditions") or () if each.get("track", track) == track]
-    return {name: row[name] for name in (own[0].get("settings") or {} if own else {}) if name in row}
+    conditions = [condition for condition in document.get("conditions") or () if condition.get("track", track) == track]
+    return {name: row[name] for name in (conditions[0].get("settings") or {} if conditions else {}) if name in row}
 
 
 def row_key(row: Mapping[str, Any], document: Mapping[str, Any]) -> str:
@@ -94,7 +94,7 @@ def seeds_of(document: Mapping[str, Any], track: str | None = None) -> int:
 
 
 def _of_track(document: Mapping[str, Any], track: str | None) -> Mapping[str, Any]:
-    return next((each for each in document.get("tracks") or () if each.get("name") == track), document)
+    return next((candidate for candidate in document.get("tracks") or () if candidate.get("name") == track), document)
 
 
 def currency_of(document: Mapping[str, Any], track: str | None = None) -> str:
@@ -146,16 +146,16 @@ def condition_ranks(document: Mapping[str, Any]) -> dict[str, int]:
     if listed is None:
         rows = sorted(document.get("rows") or [], key=lambda row: budget_order(row.get("budget") or {}))
         listed = [{"budget": row.get("budget"), "settings": {}, "track": row.get("track", "")} for row in rows]
-    places: dict[str, int] = {}
+    ranks: dict[str, int] = {}
     for condition in listed:
         key = condition.get("budget") or {}, condition.get("settings") or {}, condition.get("track", "")
-        places.setdefault(condition_key(*key), len(places))
-    return places
+        ranks.setdefault(condition_key(*key), len(ranks))
+    return ranks
 
 
 def shown_first(groups: Sequence[Sequence[Mapping[str, Any]]]) -> int:
     """The place of the condition that tells most: where stress varies the world as it is, otherwise the one in the middle."""
-    as_it_is = [place for place, group in enumerate(groups) if all(group[0].get(name) == 1.0 for name in CALM)]
+    as_it_is = [index for index, group in enumerate(groups) if all(group[0].get(name) == 1.0 for name in CALM)]
     return as_it_is[0] if as_it_is else len(groups) // 2
 
 
@@ -171,13 +171,13 @@ def rank_rows(
 ) -> list[Mapping[str, Any]]:
     """Rows in the order of the leaderboard: by track and condition, metered ones first, then the best by the figure that ranks,
     then the cheapest. A row without a figure, since the infrastructure broke all its episodes, comes last."""
-    places = condition_ranks({**document, "rows": rows})
+    ranks = condition_ranks({**document, "rows": rows})
     metrics = {track: ranking_metric(document, grading, track) for track in {row.get("track") for row in rows}}
 
     def place(row: Mapping[str, Any]) -> tuple[Any, ...]:
         figure, cost = row.get(metrics[row.get("track")]), row.get("average_cost")
         return (
-            places.get(row_key(row, document), len(places)),
+            ranks.get(row_key(row, document), len(ranks)),
             # a board of 0.2 keeps its order
             row.get("metered") is False and ("submission" in row or str(document.get("version")).startswith("0.2.")),
             math.inf if figure is None else -figure,

@@ -75,8 +75,8 @@ def _recordings(folder: Path, config: RunConfig, verdicts: Verdicts) -> Iterator
                 yield Recording(key, header, line, path, row.track.data)
 
 
-def _key(place: tuple[str, str, str], episode: int) -> str:
-    return " ".join((*place, str(episode)))
+def _key(row_key: tuple[str, str, str], episode: int) -> str:
+    return " ".join((*row_key, str(episode)))
 
 
 def with_verdicts(results: Iterable[EpisodeResult], verdicts: Verdicts | None) -> list[EpisodeResult]:

@@ -121,7 +121,7 @@ def blocks(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
     if all(map(by_the_floor, by_name[SIMULATED])):  # one's own agent plays beside whatever models the board has
         by_name[PLAYED] = [row for row in rows if block_of(row) != UNMETERED]
         by_name[SIMULATED] = []
-    return [(name, own) for name, own in by_name.items() if own]
+    return [(name, block) for name, block in by_name.items() if block]
 
 
 def block_by_row(groups: Iterable[Sequence[Row]]) -> dict[int, str]:
@@ -197,9 +197,9 @@ def claim_text(rerun: Mapping[str, Any]) -> str:
     unit = f" {metric.unit}" if metric.unit == "%" else ""
     claimed, played = (figure(rerun, key) for key in ("claimed", "played"))
     tries = int(rerun.get("tries") or 1)
-    said = "nothing claimed" if claimed is None else f"claimed {written(claimed, metric.kind)}{unit}"
+    claim = "nothing claimed" if claimed is None else f"claimed {written(claimed, metric.kind)}{unit}"
     mean = f", mean of {tries} tries" if tries > 1 else ""
-    return f"{said}, played {written(played, metric.kind)}{unit}{mean}"
+    return f"{claim}, played {written(played, metric.kind)}{unit}{mean}"
 
 
 LEVEL = 0.05
@@ -221,7 +221,7 @@ def rank_bands(rows: Sequence[Row], metric: str, seeds: int = 1) -> list[tuple[i
             best[behind] += 1
             worst[ahead] -= 1
     tested = [_values(row, metric) is not None for row in rows]
-    return [each if known else None for known, each in zip(tested, zip(best, worst, strict=True), strict=True)]
+    return [band if known else None for known, band in zip(tested, zip(best, worst, strict=True), strict=True)]
 
 
 def as_good(leader: Row, others: Sequence[Row], metric: str, seeds: int = 1) -> list[bool | None]:
@@ -262,8 +262,8 @@ def differences(rows: Sequence[Row], metric: str, pairs: Sequence[Pair], seeds: 
     """The mean difference of each pair's figures, first less second, and its p-value, adjusted for all of these pairs; None for
     a pair without figures of the same episodes."""
     values = [_values(row, metric) for row in rows]
-    count = max((len(each) for each in values if each is not None), default=0)
-    found: list[tuple[float, float] | None] = [None] * len(pairs)
+    count = max((len(series) for series in values if series is not None), default=0)
+    tested: list[tuple[float, float] | None] = [None] * len(pairs)
     gaps = {
         number: one - other
         for number, (a, b) in enumerate(pairs)
@@ -275,8 +275,8 @@ def differences(rows: Sequence[Row], metric: str, pairs: Sequence[Pair], seeds: 
         if count % seeds == 0:
             stacked = stacked.reshape(len(stacked), -1, seeds).sum(axis=2)
         for number, gap, p in zip(gaps, stacked, holm(sign_flip_p_values(stacked).tolist()), strict=True):
-            found[number] = float(gap.sum()) / count, p
-    return found
+            tested[number] = float(gap.sum()) / count, p
+    return tested
 
 
 def _leads(rows: Sequence[Row], metric: str, pairs: Sequence[Pair], seeds: int) -> list[int | None]:

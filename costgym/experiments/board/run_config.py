@@ -37,7 +37,7 @@ _WEIGH = ("config.json", "checkpoint.json", "adapter_config.json", "tokenizer.js
 def weights_of(agents: Iterable[str]) -> dict[str, str]:
     """Hash the newest checkpoint and its configuration of trained agents (`sb3:RUN`, `toolplanner:RUN`, ...), by the agent's
     name; one whose folder has no weights is left out."""
-    found = {}
+    digests = {}
     for agent in agents:
         if is_trained(agent):
             folder = run_folder(agent)
@@ -48,8 +48,8 @@ def weights_of(agents: Iterable[str]) -> dict[str, str]:
                     with path.open("rb") as file:
                         content = hashlib.file_digest(file, "blake2b").digest()
                     state.update(path.relative_to(folder).as_posix().encode() + b"\0" + content)
-                found[agent] = state.hexdigest()
-    return found
+                digests[agent] = state.hexdigest()
+    return digests
 
 
 def _weight_files(run: Path) -> list[Path]:
@@ -121,13 +121,13 @@ class TrackConfig(BaseModel):
         """The folder or file that the world is read from; None for a world that reads none."""
         outcomes = self.settings.get(ALL_VIEWS, {}).get("outcomes")
         source = self.scenario.get("source")
-        place = source.get("data") if isinstance(source, dict) else None
-        return outcomes or place
+        folder = source.get("data") if isinstance(source, dict) else None
+        return outcomes or folder
 
     @property
     def portable_settings(self) -> dict[str, dict[str, Any]]:
         """The settings without the places of files, which differ between machines."""
-        return {env: {k: v for k, v in own.items() if k not in FILE_PLACES} for env, own in self.settings.items()}
+        return {env: {k: v for k, v in settings.items() if k not in FILE_PLACES} for env, settings in self.settings.items()}
 
     def document(self) -> dict[str, Any]:
         """World, conditions and ranking figure, as `leaderboard.json` lists its tracks."""
@@ -234,25 +234,25 @@ class RunConfig(BaseModel):
 def make_run_config(*choices: Any, **named: Any) -> RunConfig:
     """The configuration of a run from `RunOptions` or their fields, checked before anything runs; raises UnknownName,
     ConfigError or DataError for a name, a number or a file that it cannot use."""
-    asked = choices[0] if choices and isinstance(choices[0], RunOptions) else None
-    asked = asked or RunOptions(**dict(zip(RunOptions.model_fields, choices, strict=False)), **named)
-    chosen = suite_named(asked.suite)
-    tracks = [track for world, names in _worlds(chosen, asked) for track in _tracks_of(chosen, world, names, asked)]
+    options = choices[0] if choices and isinstance(choices[0], RunOptions) else None
+    options = options or RunOptions(**dict(zip(RunOptions.model_fields, choices, strict=False)), **named)
+    chosen = suite_named(options.suite)
+    tracks = [track for world, names in _worlds(chosen, options) for track in _tracks_of(chosen, world, names, options)]
     tracks.sort(key=lambda track: list(TRACKS).index(track.name))
     if len({track.name for track in tracks}) < len(tracks):
-        raise ConfigError("--suite", f"{asked.suite} plays a track twice")
+        raise ConfigError("--suite", f"{options.suite} plays a track twice")
     plans = any(entry_of(agent, track.name).needs_experience for track in tracks for agent in track.agents)
     return RunConfig(
-        suite=asked.suite,
+        suite=options.suite,
         tracks=tuple(tracks),
-        grading=asked.grading,
-        seed=asked.seed,
-        model=asked.model,
-        search=dict(asked.search or {}),
-        btp=dict(asked.btp or {}),
+        grading=options.grading,
+        seed=options.seed,
+        model=options.model,
+        search=dict(options.search or {}),
+        btp=dict(options.btp or {}),
         weights=weights_of(agent for track in tracks for agent in track.agents),
-        experience=(asked.experience or ExperienceSettings()) if plans else None,
-        documents=asked.documents,
+        experience=(options.experience or ExperienceSettings()) if plans else None,
+        documents=options.documents,
     )
 
 
@@ -284,33 +284,33 @@ def entry_of(name: str, track: str) -> AgentEntry:
     CostGymError where a user's own agent cannot be read."""
     views = TRACKS[track].views
     if is_custom(name):
-        found = find_agent(name)
-        if found.env_id not in views:
+        entry = find_agent(name)
+        if entry.env_id not in views:
             raise UnknownName(f"agent of the track {track}", name, agent_names(views[0]))
-        return found
+        return entry
     for view in views:
         with suppress(UnknownName):
             return find_agent(name, view)
     return find_agent(name, views[0])
 
 
-def _worlds(suite: Suite, asked: RunOptions) -> list[tuple[SuiteWorld, tuple[str, ...]]]:
+def _worlds(suite: Suite, options: RunOptions) -> list[tuple[SuiteWorld, tuple[str, ...]]]:
     """The worlds that are played, and by whom. Named agents play in the first world that has them. Without names, an option
     that replaces something of a world leaves the first world that knows it, alone."""
-    agents = asked.agents
+    agents = options.agents
     if agents is None:
-        fitting = [world for world in suite.worlds if not asked.refused_by(world)]
+        fitting = [world for world in suite.worlds if not options.refused_by(world)]
         if not fitting:
-            _refuse(suite, suite.worlds[0], asked)
+            _refuse(suite, suite.worlds[0], options)
         return [
-            (world, playable(world.agents, asked.model, asked.play_zoo))
-            for world in (fitting[:1] if asked.about_a_world else fitting)
+            (world, playable(world.agents, options.model, options.play_zoo))
+            for world in (fitting[:1] if options.about_a_world else fitting)
         ]
     if not agents:
         raise ConfigError("--agents", "expected at least one agent")
     if len(set(agents)) < len(agents):
         raise ConfigError("--agents", "expected every agent once")
-    found: dict[int, list[str]] = {}
+    agents_of_world: dict[int, list[str]] = {}
     for name in agents:
         at = next((i for i, world in enumerate(suite.worlds) if _tracks_with(world, name)), None)
         if at is None:
@@ -319,26 +319,26 @@ def _worlds(suite: Suite, asked: RunOptions) -> list[tuple[SuiteWorld, tuple[str
                 entry_of(name, tracks[0])
             names = dict.fromkeys(n for track in tracks for view in TRACKS[track].views for n in agent_names(view))
             raise UnknownName("agent of the suite's tracks", name, list(names))
-        found.setdefault(at, []).append(name)
-    named = [(suite.worlds[at], tuple(found[at])) for at in sorted(found)]
-    if asked.about_a_world and all(asked.refused_by(world) for world, _ in named):
-        _refuse(suite, named[0][0], asked)
+        agents_of_world.setdefault(at, []).append(name)
+    named = [(suite.worlds[at], tuple(agents_of_world[at])) for at in sorted(agents_of_world)]
+    if options.about_a_world and all(options.refused_by(world) for world, _ in named):
+        _refuse(suite, named[0][0], options)
     return named
 
 
-def _refuse(suite: Suite, world: SuiteWorld, asked: RunOptions) -> None:
-    raise ConfigError(asked.refused_by(world), f"the suite {suite.name} plays in {world.env}, which has no such choice")
+def _refuse(suite: Suite, world: SuiteWorld, options: RunOptions) -> None:
+    raise ConfigError(options.refused_by(world), f"the suite {suite.name} plays in {world.env}, which has no such choice")
 
 
 def _tracks_with(world: SuiteWorld, name: str) -> list[str]:
     """The world's tracks that have an agent."""
     read_agent_name(name)
-    found = []
+    tracks = []
     for track in world.tracks:
         with suppress(UnknownName):
             entry_of(name, track)
-            found.append(track)
-    return found
+            tracks.append(track)
+    return tracks
 
 
 def _tracks_of(suite: Suite, world: SuiteWorld, agents: Sequence[str], asked: RunOptions) -> list[TrackConfig]:
@@ -414,13 +414,13 @@ def _with_prices(scenario: Scenario, world: SuiteWorld) -> Scenario:
 
 def _varied(suite: Suite, world: SuiteWorld, vary: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     """Every combination of the settings that vary."""
-    values = {name: list(given) for name, given in world.vary.items()}
-    for name, given in vary.items():
+    values = {name: list(choices) for name, choices in world.vary.items()}
+    for name, choices in vary.items():
         if name not in values:
             raise ConfigError(f"--{name}", f"the suite {suite.name} plays in {world.env}, which has no such choice")
-        if not given or len(set(given)) < len(given):
+        if not choices or len(set(choices)) < len(choices):
             raise ConfigError(f"--{name}", "expected at least one value, and every value once")
-        values[name] = list(given)
+        values[name] = list(choices)
     return [dict(zip(values, chosen, strict=True)) for chosen in product(*values.values())]
 
 

@@ -159,15 +159,15 @@ def _keep(path: Path, wanted: set[int]) -> frozenset[int]:
 def _sort(path: Path) -> None:
     if not path.exists():
         return
-    places: list[tuple[int, int, int]] = []
+    spans: list[tuple[int, int, int]] = []
     offset = 0
     for episode, line in _numbered(path):
         size = len(line.encode()) + 1
-        places.append((episode, offset, size))
+        spans.append((episode, offset, size))
         offset += size
-    if places == sorted(places):
+    if spans == sorted(spans):
         return
     with finished_file(path, replace=True) as draft, path.open("rb") as store, draft.open("wb") as ordered:
-        for _, start, size in sorted(places):
+        for _, start, size in sorted(spans):
             store.seek(start)
             ordered.write(store.read(size))

@@ -64,10 +64,10 @@ class RunOptions(Settings):
 
     @model_validator(mode="before")
     @classmethod
-    def _varied(cls, given: dict[str, Any]) -> dict[str, Any]:
-        if given.get("alpha") is None:
-            return given
-        return {**given, "vary": {**(given.get("vary") or {}), "alpha": list(given["alpha"])}}
+    def _varied(cls, fields: dict[str, Any]) -> dict[str, Any]:
+        if fields.get("alpha") is None:
+            return fields
+        return {**fields, "vary": {**(fields.get("vary") or {}), "alpha": list(fields["alpha"])}}
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -98,5 +98,5 @@ class RunOptions(Settings):
     @property
     def about_a_world(self) -> bool:
         """Some option replaces what a suite says of a world."""
-        given = (self.scenario, self.data, self.budgets, self.prices, self.profile, self.seeds, self.documents)
-        return bool(self.vary) or any(value is not None for value in given) or self.grading != "strict"
+        choices = (self.scenario, self.data, self.budgets, self.prices, self.profile, self.seeds, self.documents)
+        return bool(self.vary) or any(value is not None for value in choices) or self.grading != "strict"

@@ -81,7 +81,7 @@ class SuiteWorld:
 
     def settings_of(self, grading: str, documents: str | None) -> dict[str, dict[str, Any]]:
         """The arguments of the environments, by id, with those that a run chooses."""
-        settings = {env_id: dict(given) for env_id, given in self.settings.items()}
+        settings = {env_id: dict(values) for env_id, values in self.settings.items()}
         if class_of(self.env).gradings:
             settings.setdefault(ALL_VIEWS, {})["grading"] = grading
         for view in self.views_with("documents") if documents is not None else ():

@@ -129,7 +129,7 @@ def measure(
     if settings.processor_time:
         ways += ", processor time on one thread"
     threads = 1 if settings.processor_time else torch.get_num_threads()
-    found = Measurement(settings.name, _hardware(device, threads), date, f"costgym opencatp profile: {ways}")
+    measurement = Measurement(settings.name, _hardware(device, threads), date, f"costgym opencatp profile: {ways}")
     meter = Meter(device, settings.memory_limit, settings.processor_time)
     with tempfile.TemporaryDirectory() as scratch, torch_threads(threads):
         for tool in TOOLS:
@@ -138,12 +138,12 @@ def measure(
             before = meter.held_mb()
             seconds = meter.seconds(load)
             held = meter.held_mb()
-            found.loading[tool] = Loading(max(0.0, held[0] - before[0]), max(0.0, held[1] - before[1]), seconds)
+            measurement.loading[tool] = Loading(max(0.0, held[0] - before[0]), max(0.0, held[1] - before[1]), seconds)
             say(f"{tool}: loaded in {seconds:.2f} s, {held[0] - before[0]:.0f} MB, GPU {held[1] - before[1]:.0f} MB")
             sizes = text_lengths if tool in TEXT_TOOLS else [width * height for width, height in image_sizes]
-            _levels_of(found, tool, tools, meter, settings, image_sizes, sizes, say)
+            _levels_of(measurement, tool, tools, meter, settings, image_sizes, sizes, say)
             del tools, load
-    return found
+    return measurement
 
 
 def profile(
@@ -159,19 +159,19 @@ def profile(
 
 
 def _levels_of(
-    found: Measurement, tool: str, tools: Backend, meter: Meter, settings: ProfileSettings,
+    measurement: Measurement, tool: str, tools: Backend, meter: Meter, settings: ProfileSettings,
     image_sizes: Sequence[tuple[int, int]], sizes: Sequence[int], say: Progress,
 ) -> None:  # fmt: skip
     """All levels of one tool, from the smallest, each checked against what memory the last one took."""
     used, size = _probe(tool, tools, meter, image_sizes, sizes)
     for level in range(LEVELS):
         if level not in settings.levels:
-            found.skipped[tool, level] = "not asked for"
+            measurement.skipped[tool, level] = "not asked for"
             continue
         needed, free = used * max(1.0, sizes[level] / size), meter.free_mb()
         if needed > free:
-            found.skipped[tool, level] = f"needs about {needed:.0f} MB of memory, {free:.0f} MB may be used"
-            say(f"{tool}, level {level}: skipped, {found.skipped[tool, level]}")
+            measurement.skipped[tool, level] = f"needs about {needed:.0f} MB of memory, {free:.0f} MB may be used"
+            say(f"{tool}, level {level}: skipped, {measurement.skipped[tool, level]}")
             continue
         inputs = [_text(sizes[level])] if tool in TEXT_TOOLS else _image(*image_sizes[level])
         try:
@@ -180,11 +180,11 @@ def _levels_of(
         except (MemoryError, RuntimeError) as error:
             if not isinstance(error, MemoryError) and "out of memory" not in str(error).lower():
                 raise
-            found.skipped[tool, level] = "ran out of memory"
+            measurement.skipped[tool, level] = "ran out of memory"
             say(f"{tool}, level {level}: skipped, ran out of memory")
             continue
         used, size = max(cpu_mb, gpu_mb, 1.0), float(sizes[level])
-        found.points[tool, level] = Point(1000.0 * milliseconds, cpu_mb, gpu_mb)
+        measurement.points[tool, level] = Point(1000.0 * milliseconds, cpu_mb, gpu_mb)
         say(f"{tool}, level {level}: {1000.0 * milliseconds:.1f} ms, {cpu_mb:.0f} MB, GPU {gpu_mb:.0f} MB")
 
 

@@ -102,20 +102,20 @@ class Evidence:
 
 def read_evidence(path: Path, data: str | None = None, keep: Callable[[int], bool] = lambda index: True) -> Evidence:
     """Read what a file or folder of recorded `react` episodes of the text view says; raises DataError for other episodes."""
-    found = Evidence()
+    evidence = Evidence()
     for played in replayed(path, data):
         recorded = played.recorded
         if recorded.agent.partition(".")[0] != "react" or not base_env(played.env).calls_by_name:
             raise DataError(path, f"expected episodes of react in the text environment, got some of {recorded.agent}")
         if not recorded.crash and keep(recorded.episode):
-            found.episodes += 1
-            _read_episode(found, played)
-    if not found.episodes:
+            evidence.episodes += 1
+            _read_episode(evidence, played)
+    if not evidence.episodes:
         raise DataError(path, "holds no episode of react that could be read")
-    return found
+    return evidence
 
 
-def _read_episode(found: Evidence, played: ReplayedEpisode) -> None:
+def _read_episode(evidence: Evidence, played: ReplayedEpisode) -> None:
     world: Any = base_env(played.env)
     task = played.episode.task
     reader = Reader(world.world.catalog, task)
@@ -127,20 +127,20 @@ def _read_episode(found: Evidence, played: ReplayedEpisode) -> None:
     for step in played.steps[1:]:
         action, context = read_action(step.action), reader.read(messages, functions)
         if action.kind == "finish":
-            _read_end(found, action.answer, action.gave_up, context, reader, called)
+            _read_end(evidence, action.answer, action.gave_up, context, reader, called)
         elif action.kind == "call":
             for call, result in zip(action.calls, step.info["results"], strict=False):
-                _read_call(found, call, result["status"], context, reader, wrong)
+                _read_call(evidence, call, result["status"], context, reader, wrong)
                 need = reader.need_of(call.name)
                 if need in context.open and need not in called:
                     called.add(need)
-                    _pass_over(found, passed_over, need, context, reader)
+                    _pass_over(evidence, passed_over, need, context, reader)
                 messages.append(Message(TOOL, result["text"], name=call.name))
-    found.arguments += wrong.values()
-    found.passed_over += passed_over.values()
+    evidence.arguments += wrong.values()
+    evidence.passed_over += passed_over.values()
 
 
-def _pass_over(found: Evidence, passed_over: dict[int, bool], called: int, context: Context, reader: Reader) -> None:
+def _pass_over(evidence: Evidence, passed_over: dict[int, bool], called: int, context: Context, reader: Reader) -> None:
     """Take note of a need's first call: needs before it that could be called for were passed over, until they are called, too.
     The last need cannot be passed over, so it says nothing."""
     others = [need for need in context.open if need != called and context.ready(need) and _fresh(need, context, reader)]
@@ -148,7 +148,7 @@ def _pass_over(found: Evidence, passed_over: dict[int, bool], called: int, conte
         if need < called:
             passed_over.setdefault(need, True)
     if called in passed_over or any(need > called for need in others):
-        found.out_of_order += passed_over.get(called, False)
+        evidence.out_of_order += passed_over.get(called, False)
         passed_over[called] = False
 
 
@@ -161,19 +161,21 @@ def _wrong_base(context: Context) -> float:
     return USUAL.crowding * log2(count / 5.0) if count > 5 else 0.0
 
 
-def _read_end(found: Evidence, answer: str, gave_up: bool, context: Context, reader: Reader, called: Collection[int]) -> None:
+def _read_end(
+    evidence: Evidence, answer: str, gave_up: bool, context: Context, reader: Reader, called: Collection[int]
+) -> None:
     for need in () if gave_up else context.known:
-        found.trials["forget"].append(Trial(not states(context.needs[need], answer)))
+        evidence.trials["forget"].append(Trial(not states(context.needs[need], answer)))
     if not context.open:
         return
     ready = [need for need in context.open if context.ready(need)]
     if context.after_result and not any(_fresh(need, context, reader) for need in ready):
-        found.last.append(_last(False, context, reader, ready))
+        evidence.last.append(_last(False, context, reader, ready))
     else:
         # what was never called for may have been overlooked: then the answer is all that it thinks is wanted
         uncalled = 0 if gave_up or any(need in called for need in context.open) else len(context.open)
         first = not context.used and not gave_up
-        found.stops.append(Stop(context.failures, gave_up, bool(context.known), uncalled, context.after_result, first))
+        evidence.stops.append(Stop(context.failures, gave_up, bool(context.known), uncalled, context.after_result, first))
 
 
 def _last(went_on: bool, context: Context, reader: Reader, ready: Sequence[int]) -> tuple[bool, bool, int, float]:
@@ -182,30 +184,30 @@ def _last(went_on: bool, context: Context, reader: Reader, ready: Sequence[int])
 
 
 def _read_call(
-    found: Evidence, call: Any, status: str, context: Context, reader: Reader, wrong: dict[int, dict[str, list[bool]]]
+    evidence: Evidence, call: Any, status: str, context: Context, reader: Reader, wrong: dict[int, dict[str, list[bool]]]
 ) -> None:
     if not context.open:
         return
     if not context.used:
-        found.trials["guess"].append(Trial(False))
+        evidence.trials["guess"].append(Trial(False))
     ready = [need for need in context.open if context.ready(need)]
     with_tools = [need for need in ready if _fresh(need, context, reader)]
     if context.after_result and with_tools:
-        found.goes_on.append(context.failures)
+        evidence.goes_on.append(context.failures)
     elif context.after_result:
-        found.last.append(_last(True, context, reader, ready))
+        evidence.last.append(_last(True, context, reader, ready))
     if status == "malformed":  # it went on, with nothing that the simulated model could have written
         return
-    found.trials["invented"].append(Trial(call.name not in context.shown))
+    evidence.trials["invented"].append(Trial(call.name not in context.shown))
     if call.name not in context.shown:
         return
-    found.trials["invalid"].append(Trial(status == "invalid_arguments"))
+    evidence.trials["invalid"].append(Trial(status == "invalid_arguments"))
     served, promised = reader.need_of(call.name), any(reader.promising(need) for need in ready)
     first = ready[0] if ready else -1
     if first in with_tools and not promised:
-        found.trials["wrong_tool"].append(Trial(served not in context.open, _wrong_base(context)))
+        evidence.trials["wrong_tool"].append(Trial(served not in context.open, _wrong_base(context)))
         if context.last_failed in reader.serving(first) and served == first:
-            found.trials["stubborn"].append(Trial(call.name == context.last_failed))
+            evidence.trials["stubborn"].append(Trial(call.name == context.last_failed))
     wanted = context.needs[served].arguments if served in ready else None
     if wanted is not None and status != "invalid_arguments":
         wrong.setdefault(served, {}).setdefault(call.name, []).append(not arguments_match(call.arguments, wanted))
@@ -264,38 +266,40 @@ class Twin:
         return {"models": {"twin": {"model": "simulated", **settings}}, "fit": fit}
 
 
-def fit(found: Evidence) -> Twin:
+def fit(evidence: Evidence) -> Twin:
     """Fit the rates to the evidence."""
-    trials = {name: found.trials[name] for name in ("invented", "invalid", "wrong_tool", "stubborn", "forget")}
-    trials |= _stops(found) | _arguments(found)
+    trials = {name: evidence.trials[name] for name in ("invented", "invalid", "wrong_tool", "stubborn", "forget")}
+    trials |= _stops(evidence) | _arguments(evidence)
     point = {name: _rate(trials[name]).value for name in ("tire", "wrong_tool", "stubborn")}
-    trials["grope"] = [_grope(*last, point) for last in found.last]
-    enough = {name: each for name, each in trials.items() if len(each) >= LEAST}
-    kept = KEPT | {name: f"fewer than {LEAST} opportunities" for name in trials if name not in enough}
-    if not _in_order(found):
-        kept["overlook"] = "its calls follow no fixed order, so that a fact overlooked looks like an early end, which is fitted"
+    trials["grope"] = [_grope(*last, point) for last in evidence.last]
+    enough = {name: trials_of_rate for name, trials_of_rate in trials.items() if len(trials_of_rate) >= LEAST}
+    kept_as_default = KEPT | {name: f"fewer than {LEAST} opportunities" for name in trials if name not in enough}
+    if not _in_order(evidence):
+        kept_as_default["overlook"] = (
+            "its calls follow no fixed order, so that a fact overlooked looks like an early end, which is fitted"
+        )
     order = [spec.name for spec in fields(SimulatedRates)]
     rates = {name: _rate(enough[name]) for name in order if name in enough}
-    return Twin(rates, {name: kept[name] for name in order if name in kept}, enough, found.episodes)
+    return Twin(rates, {name: kept_as_default[name] for name in order if name in kept_as_default}, enough, evidence.episodes)
 
 
-def _in_order(found: Evidence) -> bool:
+def _in_order(evidence: Evidence) -> bool:
     """Return whether needs are called for in the order of the request, as the simulated model does."""
-    return found.out_of_order <= MAX_OUT_OF_ORDER * len(found.passed_over)
+    return evidence.out_of_order <= MAX_OUT_OF_ORDER * len(evidence.passed_over)
 
 
-def _stops(found: Evidence) -> dict[str, list[Trial]]:
+def _stops(evidence: Evidence) -> dict[str, list[Trial]]:
     """Share answers without needs that were never called for between having overlooked them and having stopped or guessed."""
     guess, early, tire, gives_up = 0.5, USUAL.early, USUAL.tire, USUAL.give_up
-    over = [Trial(each) for each in found.passed_over] if _in_order(found) else []
+    over = [Trial(passed) for passed in evidence.passed_over] if _in_order(evidence) else []
     overlook = _rate(over).value if len(over) >= LEAST else USUAL.overlook
     trials: dict[str, list[Trial]] = {}
     for _ in range(ROUNDS):
         trials = {"overlook": over, "early": [], "tire": [], "give_up": [], "give_up_empty": []}
-        trials["guess"] = [*found.trials["guess"]]
-        for failures in found.goes_on:
+        trials["guess"] = [*evidence.trials["guess"]]
+        for failures in evidence.goes_on:
             trials["tire" if failures else "early"].append(Trial(False, 0.0, failures or 1.0))
-        for stop in found.stops:
+        for stop in evidence.stops:
             chance = min(1.0, tire * stop.failures) if stop.failures else early
             overlooked = overlook**stop.uncalled if stop.uncalled else 0.0
             rest = chance * (1.0 - gives_up) if stop.after_result else guess if stop.first else 0.0
@@ -320,27 +324,27 @@ def _grope(went_on: bool, stubborn: bool, failures: int, base: float, point: Map
     return Trial(went_on, stays - falls, falls)
 
 
-def _arguments(found: Evidence) -> dict[str, list[Trial]]:
+def _arguments(evidence: Evidence) -> dict[str, list[Trial]]:
     """Share wrong arguments between a need that is misunderstood, for every tool, and a tool that is misread."""
     misunderstand, misread, correct = USUAL.misunderstand, USUAL.misread, USUAL.correct
     trials: dict[str, list[Trial]] = {}
     for _ in range(ROUNDS):
         trials = {"misunderstand": [], "misread": [], "correct": []}
-        for tools in found.arguments:
+        for tools in evidence.arguments:
             always, here = misunderstand, 1.0 - misunderstand
-            own: list[tuple[str, bool]] = []
+            outcomes: list[tuple[str, bool]] = []
             for wrongs in tools.values():
                 always *= all(wrongs)
-                own.append(("misread", wrongs[0]))
+                outcomes.append(("misread", wrongs[0]))
                 # once set right, a tool's arguments stay right
                 repeats = [not now for before, now in pairwise(wrongs) if before]
-                own += [("correct", right) for right in repeats]
-            for name, taken in own:
+                outcomes += [("correct", right) for right in repeats]
+            for name, taken in outcomes:
                 chance = misread if name == "misread" else correct
                 here *= chance if taken else 1.0 - chance
             share = always / (always + here) if always + here > 0 else 0.0
             trials["misunderstand"] += [Trial(True, weight=share), Trial(False, weight=1.0 - share)]
-            for name, taken in own:
+            for name, taken in outcomes:
                 trials[name].append(Trial(taken, weight=1.0 - share))
         values = (_rate(trials[name]).value if trials[name] else getattr(USUAL, name) for name in trials)
         misunderstand, misread, correct = values
@@ -381,31 +385,33 @@ def predict(
     runs, view = [], base_env(env)
     for draw, rates in enumerate(twin.draws(draws, seed)):
         player = make_agent(agent, header.env, model=Simulated(rates).name, experience=experience)
-        told = []
+        outcomes = []
         for index in indices:
             number, world_seed, _ = instance_of(view, index, seed)
             # the worlds of the run that is predicted, and chance of its own for the model in each draw
             episode = play(env, player, number, world_seed, stable_integer(seed, "twin", draw, index) >> 1)
-            grade, kept = episode.grade, episode.exceeded is None
+            grade, within_budget = episode.grade, episode.exceeded is None
             assert grade is not None
-            told.append((grade.strict and kept, grade.judged and kept, episode.ledger.price, episode.ledger.calls))
-        runs.append(figures_of(told))
-    found = {}
+            outcomes.append(
+                (grade.strict and within_budget, grade.judged and within_budget, episode.ledger.price, episode.ledger.calls)
+            )
+        runs.append(figures_of(outcomes))
+    figures_with_ends = {}
     for name in FIGURES:
         low, value, high = np.quantile([run[name] for run in runs], [(1 - LEVEL) / 2, 0.5, (1 + LEVEL) / 2]).tolist()
-        found[name] = (value, low, high)
-    return found
+        figures_with_ends[name] = (value, low, high)
+    return figures_with_ends
 
 
 def held_out(path: Path, data: str | None = None, draws: int = 20) -> list[dict[str, Any]]:
     """Fit every second episode, predict the others and compare: a row for each figure, with whether the interval holds it."""
     twin = fit(read_evidence(path, data, lambda index: index % 2 == 0))
-    rest = [(each.header, each.recorded) for each in replayed(path, data) if each.recorded.episode % 2]
-    told = []
+    rest = [(replay.header, replay.recorded) for replay in replayed(path, data) if replay.recorded.episode % 2]
+    outcomes = []
     for final in (recorded.final for _, recorded in rest):
-        kept = not final["exceeded"]
-        told.append((final["strict"] and kept, final["judged"] and kept, final["price"], final["calls"]))
-    real, (header, first), indices = figures_of(told), rest[0], [recorded.episode for _, recorded in rest]
+        within_budget = not final["exceeded"]
+        outcomes.append((final["strict"] and within_budget, final["judged"] and within_budget, final["price"], final["calls"]))
+    real, (header, first), indices = figures_of(outcomes), rest[0], [recorded.episode for _, recorded in rest]
     predicted = predict(twin, header, indices=indices, seed=first.seed, draws=draws)  # the first task's is the run's seed
     return [
         {"figure": name, "recorded": real[name], "predicted": value, "low": low, "high": high, "hit": low <= real[name] <= high}

@@ -38,7 +38,6 @@ class Answer(NamedTuple):
 
     leader: Row | None  # None where no agent achieves anything
     cheapest: Row | None  # the lowest cost of a success
-    rivals: str  # which other agents are as good as the leader, in words
     sentence: str
 
 
@@ -49,7 +48,7 @@ def answer(rows: Sequence[Row], track: Mapping[str, Any], grading: str) -> Answe
     condition = condition[:1].upper() + condition[1:]
     leader, *others = rows
     if not figure(leader, key) and columns_of(track)[0].kind == "rate":
-        return Answer(None, None, "", plain(f"{condition}: {NOBODY}"))
+        return Answer(None, None, plain(f"{condition}: {NOBODY}"))
     alike = as_good(leader, others, key, seeds_of(track))
     rivals = rivals_text([(plain(shown_name(row)), tie) for row, tie in zip(others, alike, strict=True)]) if others else ""
     if others and alike[0] and (needed := episodes_to_tell_apart(leader, others[0], key, seeds_of(track))) is not None:
@@ -59,7 +58,7 @@ def answer(rows: Sequence[Row], track: Mapping[str, Any], grading: str) -> Answe
     sentence = f"{condition}: {_name(leader)}, {main_figure(leader, track, grading)}"
     if cost := cost_of_success(leader, track, grading):
         sentence += f", {cost}"
-    return Answer(leader, cheapest, rivals, plain(f"{sentence}. {rivals}".rstrip()))
+    return Answer(leader, cheapest, plain(f"{sentence}. {rivals}".rstrip()))
 
 
 def answer_first(track: Mapping[str, Any]) -> Answer | None:

@@ -50,8 +50,8 @@ def evaluate(decider: Decider, known: Sequence[Example], seed: int = 0, forced: 
 def evaluate_together(decider: TrainedDecider, known: Sequence[Example]) -> list[DecisionRecord]:
     """Ask a trained decider about all examples at once; the same as `evaluate` with `forced`."""
     searched = decider.search_many([example.query for example in known])
-    asked = [example for example in known if example.kind != NO_SEARCH]
-    chosen = iter(decider.choose_many([(example.query, example.candidates) for example in asked]))
+    to_choose = [example for example in known if example.kind != NO_SEARCH]
+    chosen = iter(decider.choose_many([(example.query, example.candidates) for example in to_choose]))
     return [
         DecisionRecord(example.kind, searching, None if example.kind == NO_SEARCH else next(chosen) == example.gold)
         for example, searching in zip(known, searched, strict=True)

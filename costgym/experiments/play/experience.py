@@ -224,12 +224,12 @@ def _most_episodes(scenario: Scenario) -> int:
 
 def _enough(lines: Sequence[str], uses: float, most: int) -> int | None:
     """The number of lines, from the first, that hold so many uses; None where they hold fewer and more can be collected."""
-    found = 0
+    seen = 0
     for number, line in enumerate(lines):
-        if found >= uses:
+        if seen >= uses:
             return number
-        found += _uses_in(line)
-    return len(lines) if found >= uses or len(lines) >= most else None
+        seen += _uses_in(line)
+    return len(lines) if seen >= uses or len(lines) >= most else None
 
 
 def _uses_in(line: str) -> int:

@@ -225,8 +225,8 @@ def _figure_class() -> Any:
         def savefig(self, fname: Any, **named: Any) -> None:
             suffix = Path(fname).suffix.removeprefix(".") if isinstance(fname, str | Path) else ""
             kind = str(named.get("format") or suffix or "png").lower()
-            own = self.png_texts if kind == "png" else _METADATA.get(kind, {})
-            named["metadata"] = {**own, **(named.get("metadata") or {})}
+            metadata = self.png_texts if kind == "png" else _METADATA.get(kind, {})
+            named["metadata"] = {**metadata, **(named.get("metadata") or {})}
             with mpl.rc_context(_SETTINGS):
                 super().savefig(fname, **named)
 

@@ -60,7 +60,7 @@ def rollout(
     if isinstance(agent, Sequence) and not isinstance(agent, str):
         if not agent:
             raise ConfigError("agent", "expected at least one agent")
-        played_by = [rollout(env, each, episodes, seed, progress, engine, spending, crashes) for each in agent]
+        played_by = [rollout(env, one, episodes, seed, progress, engine, spending, crashes) for one in agent]
         return sum(played_by[1:], start=played_by[0])
     results: list[EpisodeResult] = []
     agent = _with_past_uses(agent, env, engine) if isinstance(agent, str) else as_agent(agent, env)

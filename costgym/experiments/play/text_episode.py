@@ -164,7 +164,7 @@ class ToolEpisode:
             self._step(encode_action(FINISH_NAME, ending.read() or {}, self._usage(calls, usage)))
             return [Answer("The task has ended.", False)] * len(calls)
         names = [function.name for function in self.functions]
-        requests = [{"name": tool_name(each.name, names), "arguments": each.arguments} for each in calls]
+        requests = [{"name": tool_name(call.name, names), "arguments": call.arguments} for call in calls]
         action: dict[str, Any] = requests[0] if len(requests) == 1 else {"calls": requests}
         info = self._step(json.dumps({**action, "usage": self._usage(calls, usage)._asdict()}, default=str))
         results = self.env.visible_info(info)["results"]

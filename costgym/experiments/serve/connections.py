@@ -214,13 +214,13 @@ class Gate:
 
 def replayed(body: bytes, receive: Receive) -> Receive:
     """A channel that gives a request body that was already read, and then what `receive` gives."""
-    given = False
+    delivered = False
 
     async def replay() -> Message:
-        nonlocal given
-        if given:
+        nonlocal delivered
+        if delivered:
             return await receive()
-        given = True
+        delivered = True
         return {"type": "http.request", "body": body, "more_body": False}
 
     return replay

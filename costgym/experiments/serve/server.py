@@ -112,12 +112,12 @@ def run_server(server: uvicorn.Server, host: str, port: int, ready: Callable[[st
     nothing can listen there, for example because another program does."""
 
     async def run() -> None:
-        with listen(host, port) as place:
-            serving = asyncio.create_task(server.serve([place]))
+        with listen(host, port) as listener:
+            serving = asyncio.create_task(server.serve([listener]))
             while not server.started and not serving.done():
                 await asyncio.sleep(0.01)
             if server.started:
-                ready(f"http://{f'[{host}]' if ':' in host else host}:{place.getsockname()[1]}")
+                ready(f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}")
             await serving
 
     asyncio.run(run())
@@ -127,7 +127,9 @@ def listen(host: str, port: int) -> socket.socket:
     """A socket that listens; raises ConfigError where it cannot."""
     try:
         # a name may have several addresses; take the one of IPv4, since clients on this machine try both
-        known = sorted(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM), key=lambda each: each[0] != socket.AF_INET)
+        known = sorted(
+            socket.getaddrinfo(host, port, type=socket.SOCK_STREAM), key=lambda address: address[0] != socket.AF_INET
+        )
         listening = socket.create_server(known[0][4][:2], family=known[0][0])
         # connections inherit it; asyncio sets it only on sockets that it has made itself, and without it each answer in two
         # packets waits 40 ms for the client's acknowledgement

@@ -116,14 +116,19 @@ def optimise(
 
 
 def take_step(
-    optimizer: Any, weights: Mapping[str, Any], loss: Callable[[], Loss], max_grad_norm: float, step: int, kept: object = None
+    optimizer: Any,
+    weights: Mapping[str, Any],
+    loss: Callable[[], Loss],
+    max_grad_norm: float,
+    step: int,
+    checkpoint: object = None,
 ) -> tuple[float, dict[str, float]]:
     """Take one step of an optimiser; returns the loss and the further values of the loss function. Raises TrainingFailed if the
     loss is not finite, with the step's number and the last good checkpoint."""
     value, figures = loss()
     number = float(value.detach())
     if not math.isfinite(number):
-        raise TrainingFailed(step, f"the loss is {number}", kept)
+        raise TrainingFailed(step, f"the loss is {number}", checkpoint)
     optimizer.zero_grad(set_to_none=True)
     value.backward()
     torch.nn.utils.clip_grad_norm_(list(weights.values()), max_grad_norm)
@@ -139,11 +144,11 @@ def own_chance(seed: int) -> Iterator[None]:
         yield
 
 
-def check_finite(weights: Mapping[str, Any], step: int, kept: object) -> None:
+def check_finite(weights: Mapping[str, Any], step: int, checkpoint: object) -> None:
     """Raise TrainingFailed if a weight is not finite."""
     name = not_finite(weights)
     if name is not None:
-        raise TrainingFailed(step, f"the weight {name} is no longer a finite number", kept)
+        raise TrainingFailed(step, f"the weight {name} is no longer a finite number", checkpoint)
 
 
 def moments(weights: Mapping[str, Any], optimizer: Any) -> dict[str, Any]:

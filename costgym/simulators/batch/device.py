@@ -92,9 +92,9 @@ class Gpu:
 
     def get(self, array: Any) -> NDArray[Any]:
         stream = self._stream()
-        found = array.copy_to_host(stream=stream)
+        copy = array.copy_to_host(stream=stream)
         stream.synchronize()
-        return found
+        return copy
 
     def view(self, tensor: Any) -> Any:
         return self._cuda.as_cuda_array(tensor, sync=False)

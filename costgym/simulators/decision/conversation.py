@@ -66,9 +66,9 @@ def arithmetic(luck: Luck) -> tuple[str, int]:
         (f"a third of {3 * one * some}", one * some),
         (f"the sum of the numbers from 1 to {one}", one * (one + 1) // 2),
     )
-    asked, answer = luck.pick(sums)
+    text, answer = luck.pick(sums)
     asking = [template for template in _document()["ask"] if "{sum}" in template and "steps" not in template]
-    return luck.pick(asking).format(sum=asked), answer
+    return luck.pick(asking).format(sum=text), answer
 
 
 def tool_query(wish: str, opener: str, luck: Luck) -> str:

@@ -46,11 +46,11 @@ def training_set(
     if path is None:
         raise DataError(root, "holds no tool.json; expected ToolDEER's folder, whose tools have the recorded queries")
     sets = {name: read_conversations(file) for name in ("valid", "test") if (file := find_file(root, f"{name}.json"))}
-    asked = {normalise(sample.query) for known in sets.values() for sample in known}
+    queries = {normalise(sample.query) for known in sets.values() for sample in known}
     hidden = {tool.name for sample in sets.get("test", ()) for tool in sample.candidates}
     recorded = read_queries(path)
-    fresh = [each for each in recorded if normalise(each.query) not in asked]
-    learnt = [each for each in fresh if each.tool not in hidden]
+    fresh = [sample for sample in recorded if normalise(sample.query) not in queries]
+    learnt = [sample for sample in fresh if sample.tool not in hidden]
     tools = tuple(tool for tool in read_tools(path) if tool.name not in hidden)
     if not learnt:
         raise DataError(path, "holds no query that valid.json and test.json leave to learn from")
@@ -60,11 +60,11 @@ def training_set(
     calls = round(len(learnt) * CALLS / (NO_CALLS + CALLS))
     shuffled = [learnt[index] for index in stable_generator(seed, "recorded queries").permutation(len(learnt)).tolist()]
     cases: list[DecisionCase] = []
-    for number, each in enumerate(shuffled):
+    for number, sample in enumerate(shuffled):
         kind, strategy = CALL if number < calls else NO_CALL, cycle[number % len(cycle)]
         luck = Luck("recorded query", number, seed=seed)
-        drawn = tuple(tool.name for tool in sampler.draw(strategy, each.tool, kind == CALL, luck))
-        cases.append(DecisionCase(kind, each.query, each.tool, drawn, strategy, each.arguments))
+        drawn = tuple(tool.name for tool in sampler.draw(strategy, sample.tool, kind == CALL, luck))
+        cases.append(DecisionCase(kind, sample.query, sample.tool, drawn, strategy, sample.arguments))
     for number in range(NO_SEARCHES):
         luck = Luck("general query", number, seed=seed)
         query = general_query(luck)

@@ -21,8 +21,8 @@ def spoilt(text: str, status: Status, task: Task, luck: float) -> str:
     needs = [*task.needs, *(need.alternative for need in task.needs if need.alternative is not None)]
     wanted = {need.fact for need in needs}
     spoil = {Status.PARTIAL: cut_off, Status.CORRUPT: corrupted, Status.DRIFTED: drifted}[status]
-    found = spoil(text, luck, wanted)
-    return cut_off(found, luck, wanted) if _holds(found, wanted) else found
+    spoilt_text = spoil(text, luck, wanted)
+    return cut_off(spoilt_text, luck, wanted) if _holds(spoilt_text, wanted) else spoilt_text
 
 
 def cut_off(text: str, luck: float, wanted: Collection[str] = ()) -> str:

@@ -33,22 +33,22 @@ def change_together(folder: Path) -> Iterator[Path]:
 
 def finish_change(folder: Path) -> None:
     """Put the files of a decided change of one's own in their places; does nothing where there is none."""
-    with Directory.opened(folder) as place:
-        if place.stat(NEXT) is None:
+    with Directory.opened(folder) as directory:
+        if directory.stat(NEXT) is None:
             return
         try:
-            with place.folder(NEXT) as decided:
+            with directory.folder(NEXT) as decided:
                 # documents come last: who finds a new table finds its pages
                 for entry in sorted(decided.entries(), key=lambda entry: (entry.name.endswith(".json"), entry.name)):
                     if entry.is_dir(follow_symlinks=False):
-                        with decided.folder(entry.name) as source, place.folder(entry.name, make=True) as target:
+                        with decided.folder(entry.name) as source, directory.folder(entry.name, make=True) as target:
                             for part in source.entries():
                                 source.move(part.name, target)
                             target.sync()
                     else:
-                        decided.move(entry.name, place)
-            place.sync()
-            place.remove(NEXT)
+                        decided.move(entry.name, directory)
+            directory.sync()
+            directory.remove(NEXT)
         except OSError as error:
             problem = f"a change that was begun cannot be finished: {error.strerror or error}"
             raise DataError(folder, f"{problem}; run the same command again, which finishes it first") from error

@@ -177,10 +177,10 @@ def make_folder(folder: Path, option: str = "--out") -> None:
     """Make a folder, and those above it that are missing; they outlast a power cut. Raises ConfigError if it cannot be one;
     names the command's option."""
     try:
-        missing = [each for each in (folder, *folder.parents) if not each.is_dir()]
+        missing = [ancestor for ancestor in (folder, *folder.parents) if not ancestor.is_dir()]
         folder.mkdir(parents=True, exist_ok=True)
-        for each in missing:
-            sync_folder(each.parent)
+        for ancestor in missing:
+            sync_folder(ancestor.parent)
     except OSError as error:
         if error.errno in REMEDIES:
             raise cannot_write(folder, error) from error

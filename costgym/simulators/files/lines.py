@@ -50,15 +50,15 @@ def keep_lines(path: Path, most: int) -> int:
     """Truncate a file after its first `most` complete lines, and any incomplete last line; return the number of lines left."""
     if not path.exists():
         return 0
-    kept = end = 0
+    whole = end = 0
     with writing(path), os.fdopen(open_own(path, os.O_RDWR), "r+b") as store:
         for line in store:
-            if kept == most or not line.endswith(b"\n"):
+            if whole == most or not line.endswith(b"\n"):
                 break
-            kept += 1
+            whole += 1
             end += len(line)
         store.truncate(end)
-    return kept
+    return whole
 
 
 class LineFile:

@@ -84,11 +84,11 @@ class EnglishKind(Kind):
             return None
         if self.form != "code":
             return self._numbers.get(text)
-        place = self._read(text)
-        if place is None:
+        rank = self._read(text)
+        if rank is None:
             return None
         factor, shift = self._scramble(seed)
-        number = (place - shift) * pow(factor, -1, self._capacity) % self._capacity
+        number = (rank - shift) * pow(factor, -1, self._capacity) % self._capacity
         return number if number < self.size else None
 
     def phrase(self, value: str | int) -> str:
@@ -138,12 +138,12 @@ class EnglishKind(Kind):
             factor += 1
         return factor, luck // 7 % capacity
 
-    def _written(self, place: int) -> str:
+    def _written(self, rank: int) -> str:
         marks = []
         for mark in reversed(self.pattern):
             alphabet = _ALPHABETS.get(mark)
             if alphabet is not None:
-                place, index = divmod(place, len(alphabet))
+                rank, index = divmod(rank, len(alphabet))
                 mark = alphabet[index]
             marks.append(mark)
         return "".join(reversed(marks))
@@ -152,7 +152,7 @@ class EnglishKind(Kind):
         """The place of a code among all that fit the pattern; None where it does not fit."""
         if len(text) != len(self.pattern):
             return None
-        place = 0
+        rank = 0
         for mark, letter in zip(self.pattern, text, strict=True):
             alphabet = _ALPHABETS.get(mark)
             if alphabet is None:
@@ -161,8 +161,8 @@ class EnglishKind(Kind):
             elif (index := alphabet.casefold().find(letter)) < 0:
                 return None
             else:
-                place = place * len(alphabet) + index
-        return place
+                rank = rank * len(alphabet) + index
+        return rank
 
 
 def _code(name: str) -> EnglishKind:

@@ -88,10 +88,10 @@ def thing_of(wording: Wording, seed: int, number: int) -> str:
     factor = luck % capacity
     while gcd(factor, capacity) != 1:
         factor += 1
-    lap, place = divmod(number, capacity)
-    place, chosen = (factor * place + luck // 7) % capacity, []
+    lap, rank = divmod(number, capacity)
+    rank, chosen = (factor * rank + luck // 7) % capacity, []
     for words in lists:
-        place, index = divmod(place, len(words))
+        rank, index = divmod(rank, len(words))
         chosen.append(words[index])
     return wording.thing.format(*chosen) + (f" {lap + 1}" if lap else "")
 
@@ -112,8 +112,8 @@ def worded_task(
     needs, sentences = [], []
     for index, line in enumerate(lines):
         wording, thing = WORDINGS[line], thing_of(WORDINGS[line], seed, number)
-        found, made = task["needs"][2 * index : 2 * index + 2]
-        needs.append({**found, "arguments": {wording.parameter: thing}, "wish": wording.wishes[0].format(thing)})
+        need, made = task["needs"][2 * index : 2 * index + 2]
+        needs.append({**need, "arguments": {wording.parameter: thing}, "wish": wording.wishes[0].format(thing)})
         (code,) = made["arguments"].values()
         needs.append({**made, "arguments": {wording.code: code}, "wish": wording.wishes[1].format(thing)})
         sentences += [wording.request.format(thing), *([wording.ask] if made["asked"] else [])]

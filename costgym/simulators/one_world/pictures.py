@@ -71,10 +71,10 @@ class Pictures:
     def picture(self, handle: object) -> Picture | None:
         """The image of a handle; None where there is none."""
         match = _HANDLE.fullmatch(handle.strip()) if isinstance(handle, str) and len(handle) < 40 else None
-        place = None if match is None else self._place.get(int(match[1]) - 1000)
-        if match is None or place is None:
+        rank = None if match is None else self._place.get(int(match[1]) - 1000)
+        if match is None or rank is None:
             return None
-        picture = Picture(*divmod(place, self.table.samples))
+        picture = Picture(*divmod(rank, self.table.samples))
         if match[2] is None:
             return picture
         chain = self._chains_of(int(match[1])).get(match[2])

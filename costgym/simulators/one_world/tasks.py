@@ -274,8 +274,8 @@ class QueryWriter:
         of = [task for task in tasks("all", split) if not then_api or task.wants == (Output("label"),)]
         samples = split_samples(self.pictures.table.samples, split)
         for _ in range(_TRIES):
-            asked = luck.pick(of)
-            query = PictureQuery(asked, Picture(asked.combination, luck.pick(samples)))
+            about = luck.pick(of)
+            query = PictureQuery(about, Picture(about.combination, luck.pick(samples)))
             # an API takes the class itself, and none that is near it
             wanted = self._accepted(query, 1.0 if then_api else self._success)
             chosen_ways = self._cheapest(query, wanted)
@@ -285,7 +285,7 @@ class QueryWriter:
         else:
             raise ConfigError("source.success_score", f"no scene is answered that well; lower it from {self._success:g}")
         handle = self.pictures.handle(query.picture)
-        text = asked.description.replace("The given image", f"The image {handle}")
+        text = about.description.replace("The given image", f"The image {handle}")
         chosen = self._any(luck)
         if then_api:
             chosen = luck.pick(self._subjects)
@@ -322,15 +322,15 @@ class QueryWriter:
 
     def _cheapest(self, query: PictureQuery, wanted: Sequence[Need]) -> Chosen | None:
         """The cheapest outputs that answer all that is wanted, a way to each, at the query's size level."""
-        asked, picture = query
+        task, picture = query
         if not all(need.fact for need in wanted):
             return None
-        prices = {tool: v100().price(tool, sample_level(asked, picture.sample)) for tool in TOOLS}
-        ways = list(ways_of(any(want.german for want in asked.wants)))
+        prices = {tool: v100().price(tool, sample_level(task, picture.sample)) for tool in TOOLS}
+        ways = list(ways_of(any(want.german for want in task.wants)))
         texts = {way: self.answers.made_by(picture, way) for way in ways if way[1]}
         states = [{text: read_answer([need], text).found[0] for text in dict.fromkeys(texts.values())} for need in wanted]
         options: list[list[Way]] = []
-        for want, need, states_it in zip(asked.wants, wanted, states, strict=True):
+        for want, need, states_it in zip(task.wants, wanted, states, strict=True):
             fine = {need.fact, *need.accept}
             if want.is_image:
                 good = [way for way in ways if not way[1] and way[0] and self.answers.made_by(picture, way) in fine]
@@ -371,12 +371,12 @@ def _cheapest_of(options: Sequence[Sequence[Way]], prices: Mapping[str, float]) 
             best = (price, chosen) if price < best[0] - 1e-12 else best
             return
         for way in options[len(chosen)]:
-            own = _making(way)
-            if _price(own, prices) >= best[0]:
+            steps_of_way = _making(way)
+            if _price(steps_of_way, prices) >= best[0]:
                 break
-            more = price + _price([step for step in own if step not in steps], prices)
+            more = price + _price([step for step in steps_of_way if step not in steps], prices)
             if way not in chosen and more < best[0]:
-                go_on((*chosen, way), steps.union(own), more)
+                go_on((*chosen, way), steps.union(steps_of_way), more)
 
     go_on((), frozenset(), 0.0)
     return best[1]

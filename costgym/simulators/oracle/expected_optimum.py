@@ -51,17 +51,19 @@ def choose_call(offers: Iterable[Offer], missing: Sequence[int], ready: Sequence
             by_need[offer.need].append(offer)
     if not all(by_need.values()):
         return None
-    cheapest = {need: min(offer.quote for offer in found) for need, found in by_need.items()}
+    cheapest = {need: min(offer.quote for offer in offers_of_need) for need, offers_of_need in by_need.items()}
     reserved = sum(cheapest.values())
     if reserved > left + _SLACK:
         return None
     best: tuple[float, int] | None = None
-    for need, found in by_need.items():
+    for need, offers_of_need in by_need.items():
         if not ready[need]:
             continue
         # a call after which the other needs cannot be paid any more is worth nothing
         spare = left - (reserved - cheapest[need]) + _SLACK
-        ranked = sorted((offer.price / offer.chance, offer.slot, offer.chance) for offer in found if offer.quote <= spare)
+        ranked = sorted(
+            (offer.price / offer.chance, offer.slot, offer.chance) for offer in offers_of_need if offer.quote <= spare
+        )
         missed = 1.0
         for _, _, chance in ranked:
             missed *= 1.0 - chance

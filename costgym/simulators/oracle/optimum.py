@@ -137,7 +137,7 @@ class _Solver:
         self.notices = [] if world.events is None else list(world.events(self.scratch.task, self.scratch.candidates))
         self.lowest = self._lowest_factors()
         serving = [slot for slot in self.scratch.candidates if slot.role in (READ, WRITE)]
-        self.serving = [[slot for slot in serving if each and need in slot.needs] for need, each in enumerate(wanted)]
+        self.serving = [[slot for slot in serving if is_wanted and need in slot.needs] for need, is_wanted in enumerate(wanted)]
 
     def _opened(self, episode: Episode) -> Episode:
         """With all tools on offer that serve a need, if they may be searched for."""
@@ -200,7 +200,7 @@ class _Solver:
 
     def options(self, need: int, counts: Sequence[int], every: bool) -> list[Option]:
         """Ways to meet a need after the calls already made of each slot, cheapest first; only the cheapest unless `every`."""
-        found: list[Option] = []
+        options: list[Option] = []
         limit = float("inf") if self.budget.price is None else self.budget.price + _SLACK
         for spec in self.serving[need]:
             price, done, shared = 0.0, counts[spec.index], len(spec.needs) > 1
@@ -210,12 +210,12 @@ class _Solver:
                 if price > limit and not shared:
                     break
                 if works:
-                    found.append(Option(need, spec.index, k - done, self._least(spec, k) if shared else price))
+                    options.append(Option(need, spec.index, k - done, self._least(spec, k) if shared else price))
                     if not every:
                         limit = price
                     break
-        found.sort(key=lambda option: (option.price, option.tries, option.slot))
-        return found if every else found[:1]
+        options.sort(key=lambda option: (option.price, option.tries, option.slot))
+        return options if every else options[:1]
 
     def _least(self, spec: Candidate, first: int) -> float:
         """The least that a call of a tool can cost that works, from its k-th call on."""
@@ -260,7 +260,7 @@ class _Solver:
 
     def _found(self, known: Sequence[bool]) -> int:
         """The number of required facts among those that are known."""
-        return sum(found and required for found, required in zip(known, self.required, strict=True))
+        return sum(is_known and required for is_known, required in zip(known, self.required, strict=True))
 
     def _order(self) -> list[int]:
         """The needs in an order in which each comes after those that it depends on."""
@@ -343,9 +343,9 @@ class _Solver:
         if prod(len(column) for column in columns) > 20_000 or wanted < sum(self.required):
             return [chosen]
         limit = float("inf") if self.budget.calls is None else self.budget.calls
-        found = [list(options) for options in product(*columns) if sum(option.tries for option in options) <= limit]
-        found.sort(key=lambda options: sum(option.price for option in options))
-        return found[:COMBINATIONS]
+        combinations = [list(options) for options in product(*columns) if sum(option.tries for option in options) <= limit]
+        combinations.sort(key=lambda options: sum(option.price for option in options))
+        return combinations[:COMBINATIONS]
 
     # -- playing -----------------------------------------------------------------------------------------------------------
 
@@ -414,10 +414,10 @@ class _Solver:
                 # the same calls in another order lead to the same state
                 # rounded, since sums in another order differ in their last bits
                 effects = () if fork.store is None else tuple(record.count for record in fork.store.records.values())
-                place = (tuple(fork.counts), tuple(fork.known), effects, round(fork.ledger.price, 9), round(fork.now_s, 6))
-                if fork.over or place in seen:
+                state = (tuple(fork.counts), tuple(fork.known), effects, round(fork.ledger.price, 9), round(fork.now_s, 6))
+                if fork.over or state in seen:
                     continue
-                seen.add(place)
+                seen.add(state)
                 to_come = self.remaining(self._begun(fork), fork.counts, wanted)
                 if to_come is None or fork.ledger.price + to_come[0] > limit + _SLACK:
                     continue

@@ -69,8 +69,8 @@ class TextEmbedding:
         for number, words in enumerate(texts):
             row: dict[int, float] = {}
             for word in words:
-                place, weight = self._place(word)
-                row[place] = row.get(place, 0.0) + weight
+                index, weight = self._place(word)
+                row[index] = row.get(index, 0.0) + weight
             length = math.sqrt(sum([value * value for value in row.values()]))
             if length > 0.0:
                 rows += [number] * len(row)

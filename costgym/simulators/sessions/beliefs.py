@@ -77,28 +77,28 @@ class ToolBeliefs:
     @property
     def mean(self) -> Floats:
         """(I,) chance that the next call works."""
-        found: Floats = self._by_state @ self._works
-        return found
+        means: Floats = self._by_state @ self._works
+        return means
 
     @property
     def spread(self) -> Floats:
         """(I,) standard deviation of that chance over the regimes that the tool may be in."""
-        found: Floats = np.sqrt(np.maximum(0.0, self._by_state @ self._works**2 - self.mean**2))
-        return found
+        spreads: Floats = np.sqrt(np.maximum(0.0, self._by_state @ self._works**2 - self.mean**2))
+        return spreads
 
     def draw_hidden(self, lucks: Floats) -> tuple[Floats, NDArray[np.int64]]:
         """(I,) reliabilities and (I,) states, drawn together from the beliefs by (I,) uniforms."""
         count, points, states = self._weights.shape
         edges = np.cumsum(self._weights.reshape(count, -1), axis=1)
-        places = np.minimum((lucks[:, None] * edges[:, -1:] >= edges).sum(axis=1), points * states - 1)
-        return self._points[places // states], places % states
+        cells = np.minimum((lucks[:, None] * edges[:, -1:] >= edges).sum(axis=1), points * states - 1)
+        return self._points[cells // states], cells % states
 
     def sample(self, lucks: Floats) -> Floats:
         """(I,) a chance for each tool, drawn from the beliefs by (I,) uniforms."""
         edges = np.cumsum(self._by_state, axis=1)
         states = (lucks[:, None] * edges[:, -1:] >= edges).sum(axis=1)
-        found: Floats = self._works[np.minimum(states, 2)]
-        return found
+        chances: Floats = self._works[np.minimum(states, 2)]
+        return chances
 
 
 def call_seconds(model: FailureModel, works: Floats, lasts_s: Floats) -> Floats:
@@ -112,8 +112,8 @@ def call_seconds(model: FailureModel, works: Floats, lasts_s: Floats) -> Floats:
 def timing(advertised_s: float) -> tuple[float, float]:
     """The chance that the time-out cuts a call off, and the mean seconds of a call, given the advertised latency."""
     drawn = [np.asarray(latency_factors(spread)) * (advertised_s / ratio) for spread in SPREADS for ratio in RATIOS]
-    cut = sum(float((each > TIMEOUT_S).mean()) for each in drawn) / len(drawn)
-    return cut, sum(float(np.minimum(each, TIMEOUT_S).mean()) for each in drawn) / len(drawn)
+    cut = sum(float((durations > TIMEOUT_S).mean()) for durations in drawn) / len(drawn)
+    return cut, sum(float(np.minimum(durations, TIMEOUT_S).mean()) for durations in drawn) / len(drawn)
 
 
 def alive(age_s: float, ttl_s: float) -> float:

@@ -70,8 +70,8 @@ class Session:
     def tools(self) -> tuple[Tool, ...]:
         """The catalogue, one tool a slot. Compiled code does without these objects, which take longer to make than to draw."""
         columns = (*(column.tolist() for column in self.profiles), self.offers.tolist(), self.provider.tolist())
-        own = self.world_tools or (None,) * len(self.offers)
-        return tuple(_tool(slot, *figures) for slot, figures in enumerate(zip(own, *columns, strict=True)))
+        world_tools = self.world_tools or (None,) * len(self.offers)
+        return tuple(_tool(slot, *figures) for slot, figures in enumerate(zip(world_tools, *columns, strict=True)))
 
 
 def draw_session(rules: SessionRules, number: int) -> Session:
@@ -190,28 +190,37 @@ def _worlds(document: str) -> Sequence[Scenario]:
     return worlds_of(scenario) or (scenario,)
 
 
-def offered(rules: SessionRules, number: int) -> tuple[tuple[Tool, ...], NDArray[np.int64]]:
-    """The tools of a session over a scenario's world in the order of its slots, and (I,) their kinds from 0 on: at most
-    `rules.tools` of those that can do at most `rules.capabilities` of what the world can read. The worlds of a folder take
-    turns by the session's number. Raises ConfigError where a world's rules or prices do not fit a session, or no tool reads."""
-    worlds = _worlds(rules.document)
-    scenario = worlds[number % len(worlds)]
+def _rivals(scenario: Scenario) -> dict[str, list[Tool]]:
+    """The tools of a world that read, by what they can read."""
     rivals: dict[str, list[Tool]] = {}
     for tool in scenario.build().catalog:
         if tool.capability and tool.effect is None:
             rivals.setdefault(tool.capability, []).append(tool)
-    if not rivals:
+    return rivals
+
+
+def offered(rules: SessionRules, number: int) -> tuple[tuple[Tool, ...], NDArray[np.int64]]:
+    """The tools of a session over a scenario's world in the order of its slots, and (I,) their kinds from 0 on: at most
+    `rules.tools` of those that can do at most `rules.capabilities` of what the world can read. The worlds of a folder take
+    turns by the session's number, and one that reads nothing leaves its turn to the next. Raises ConfigError where a world's
+    rules or prices do not fit a session, or no tool reads."""
+    worlds = _worlds(rules.document)
+    for step in range(len(worlds)):
+        scenario = worlds[(number + step) % len(worlds)]
+        if rivals := _rivals(scenario):
+            break
+    else:
         raise ConfigError("scenario", f"a session needs tools that read, and {scenario.name} has none of a known capability")
     dear = max((tool for rival in rivals.values() for tool in rival), key=lambda tool: tool.profile.fee)
     if dear.profile.fee > HIGHEST_FEE:
         wanted = f"a session needs prices up to {HIGHEST_FEE:g}, since its queries are worth 2 to 20"
         raise ConfigError("scenario", f"{wanted}; {dear.name} of {scenario.name} costs {dear.profile.fee:g}")
     random = rules.generator(number, "offers").random
-    drawn = [list(rivals)[place] for place in np.argsort(random(len(rivals)))[: rules.capabilities]]
-    orders = [[rivals[name][place] for place in np.argsort(random(len(rivals[name])))] for name in drawn]
+    drawn = [list(rivals)[index] for index in np.argsort(random(len(rivals)))[: rules.capabilities]]
+    orders = [[rivals[name][index] for index in np.argsort(random(len(rivals[name])))] for name in drawn]
     # in rounds, as in generated catalogues: where the slots do not suffice, every kind keeps some of its tools
-    places = [(tool, kind) for lap in zip_longest(*orders) for kind, tool in enumerate(lap) if tool is not None]
-    tools, kinds = zip(*places[: rules.tools], strict=True)
+    pairs = [(tool, kind) for lap in zip_longest(*orders) for kind, tool in enumerate(lap) if tool is not None]
+    tools, kinds = zip(*pairs[: rules.tools], strict=True)
     return tools, np.array(kinds)
 
 
@@ -243,8 +252,8 @@ def prices(changes: NDArray[np.bool_], luck: Floats, first: Floats) -> Floats:
 
 def _held(drawn: NDArray[Any], changes: NDArray[np.bool_]) -> NDArray[Any]:
     """(Q, I) what was drawn at the last change, or at the start."""
-    places = np.arange(drawn.size).reshape(drawn.shape)
-    return drawn.take(np.maximum.accumulate(np.where(changes, places, places[0]), axis=0))
+    indices = np.arange(drawn.size).reshape(drawn.shape)
+    return drawn.take(np.maximum.accumulate(np.where(changes, indices, indices[0]), axis=0))
 
 
 def draw_profiles(document: str, u: Floats) -> Profiles:
@@ -256,7 +265,7 @@ def draw_profiles(document: str, u: Floats) -> Profiles:
     advert += failures.advertised_spread * normal[0]
     # dear tools are a little faster and no more reliable: what a price buys has to be found out
     fee = 1.0 + np.floor(u[2] * 10)
-    median = np.exp(0.2 + 0.8 * normal[1]) * np.array([1.4 ** (0.5 - (each - 1.0) / 9.0) for each in fee.tolist()])
+    median = np.exp(0.2 + 0.8 * normal[1]) * np.array([1.4 ** (0.5 - (units - 1.0) / 9.0) for units in fee.tolist()])
     cold = np.array([round(0.3 + 3.7 * luck**2, 3) for luck in u[7].tolist()])
     limit = (u[9] * 8).astype(np.int64), (u[9] * 30).astype(np.int64)
     return Profiles(
@@ -277,9 +286,9 @@ def _profiles_of(tools: tuple[Tool, ...]) -> Profiles:
     """The profiles of a world's tools, with the nearest of the spreads that durations have in sessions."""
     profiles = [tool.profile for tool in tools]
     spreads = np.abs(np.array([[profile.latency_spread] for profile in profiles]) - SPREADS).argmin(axis=1)
-    given = {name: np.array([getattr(profile, name) for profile in profiles]) for name in Profiles._fields}
+    columns = {name: np.array([getattr(profile, name) for profile in profiles]) for name in Profiles._fields}
     medians = np.array([profile.latency_at(_MEDIUM) for profile in profiles])
-    return Profiles(**given | {"latency_s": medians, "latency_spread": np.asarray(SPREADS)[spreads]})
+    return Profiles(**columns | {"latency_s": medians, "latency_spread": np.asarray(SPREADS)[spreads]})
 
 
 def _rounded(column: Floats, digits: int) -> Floats:
@@ -287,20 +296,22 @@ def _rounded(column: Floats, digits: int) -> Floats:
     return np.array([round(value, digits) for value in column.tolist()])
 
 
-def _tool(slot: int, own: Tool | None, fee: float, latency_s: float, *rest: Any) -> Tool:
+def _tool(slot: int, world_tool: Tool | None, fee: float, latency_s: float, *rest: Any) -> Tool:
     *figures, capability, provider = rest
     profile = replace(
-        ToolProfile() if own is None else own.profile,
+        ToolProfile() if world_tool is None else world_tool.profile,
         fee=fee, latency_s=(latency_s,), **dict(zip(Profiles._fields[2:], figures, strict=True)),
         window_s=WINDOW_S, timeout_s=TIMEOUT_S, concurrency=0, slip=None, persistence=None,
     )  # fmt: skip
     name, kind = f"tool_{slot:02d}", f"kind {capability + 1}"
-    if own is None:
+    if world_tool is None:
         return Tool(
             name, f"Answers questions of {kind}.", kind, f"provider {provider + 1}", name, profile=profile, capability=kind
         )
     # calls take no arguments here, and a tool's category is what a query asks for
-    return Tool(own.name, own.description, kind, own.provider, own.title, profile=profile, capability=kind)
+    return Tool(
+        world_tool.name, world_tool.description, kind, world_tool.provider, world_tool.title, profile=profile, capability=kind
+    )
 
 
 @lru_cache(maxsize=1)
@@ -311,13 +322,13 @@ def _factors() -> Floats:
 
 def call_times(profiles: Profiles) -> tuple[Floats, Floats]:
     """For each tool the chance that a call ends before the time-out, and its mean seconds; both (I,)."""
-    kept, mean = np.ones(len(profiles.fee)), np.empty(len(profiles.fee))
+    in_time, mean = np.ones(len(profiles.fee)), np.empty(len(profiles.fee))
     spreads = np.searchsorted(SPREADS, profiles.latency_spread).tolist()
     # tool by tool: the array of all tools is so large that most of the time would go into getting memory
     for tool, (median, spread) in enumerate(zip(profiles.latency_s.tolist(), spreads, strict=True)):
         drawn = _factors()[spread] * median
         if drawn[-1] > TIMEOUT_S:
-            kept[tool] = np.searchsorted(drawn, TIMEOUT_S, "right") / QUANTILES
+            in_time[tool] = np.searchsorted(drawn, TIMEOUT_S, "right") / QUANTILES
             np.minimum(drawn, TIMEOUT_S, out=drawn)
         mean[tool] = np.add.reduce(drawn) / QUANTILES
-    return kept, mean
+    return in_time, mean

@@ -149,8 +149,8 @@ class SessionEpisode(Episode):
     @property
     def remembered_s(self) -> float | None:
         """Age of the fact that the present query asks for, simulated seconds; None where it is not in memory."""
-        found = self.memory.get(int(self.session.fact[self.query])) if self.query < self.session.rules.queries else None
-        return None if found is None else self.now_s - found[0]
+        memory = self.memory.get(int(self.session.fact[self.query])) if self.query < self.session.rules.queries else None
+        return None if memory is None else self.now_s - memory[0]
 
     def recall(self) -> bool:
         """Answer the present query from memory, and go on; return whether the fact was alive. One that was not is forgotten."""

@@ -38,10 +38,10 @@ def odds(session: Session) -> Odds:
     works = np.array([1.0 - model.slip, 0.5, model.slip])[session.states]
     serves = session.offers[None, :] == session.capability[:, None]
     profiles = session.profiles
-    kept, mean = call_times(profiles)
+    in_time, mean = call_times(profiles)
     least = _least_failing_s(session, mean)
     seconds = works * mean + (1.0 - works) * np.minimum(least, mean)  # a call into an outage takes as long as one that works
-    return Odds(np.where(serves, works * kept, 0.0), session.factors * profiles.fee, seconds)
+    return Odds(np.where(serves, works * in_time, 0.0), session.factors * profiles.fee, seconds)
 
 
 @lru_cache(maxsize=64)
@@ -84,8 +84,8 @@ def limits(session: Session) -> tuple[float, float]:
         columns = session.profiles.fee, session.profiles.latency_s, np.searchsorted(SPREADS, session.profiles.latency_spread)
         specs = [SimpleNamespace(fee=fee, latency_s=at, spread=spread) for fee, at, spread in zip(*columns, strict=True)]
         plan, states = plan_of(session.rules.document), session.states[0].tolist()
-        found: tuple[float, float] = session_draws.limits(plan, session.kinds, specs, session.offers, states, len(specs))
-        return found
+        shares: tuple[float, float] = session_draws.limits(plan, session.kinds, specs, session.offers, states, len(specs))
+        return shares
     price, seconds = spending(session)
     share = session.rules.budget_share
     return round(max(share * price, 10.0), 2), round(max(share * seconds, TIMEOUT_S), 1)
@@ -146,15 +146,15 @@ def value_bound(session: Session, price: float, seconds: float) -> float:
                 at_right = of(right)
         return (low + high) / 2
 
-    found, l, m = dual(0.0, 0.0), 0.0, 0.0  # noqa: E741
+    bound, l, m = dual(0.0, 0.0), 0.0, 0.0  # noqa: E741
     for _ in range(3):
         if np.isfinite(price):
             l = search(partial(dual, m=m), figures.price)  # noqa: E741
-            found = min(found, dual(l, m))
+            bound = min(bound, dual(l, m))
         if np.isfinite(seconds):
             m = search(partial(dual, l), figures.seconds)
-            found = min(found, dual(l, m))
-    return min(found, float(session.value.sum()))
+            bound = min(bound, dual(l, m))
+    return min(bound, float(session.value.sum()))
 
 
 class Program:
@@ -200,15 +200,15 @@ class Program:
             total = float(np.maximum(0.0, gains - rated).sum())
             return total + (of_price * price if of_price else 0.0) + (of_second * seconds if of_second else 0.0)
 
-        found = [0.0, 0.0]
+        multipliers = [0.0, 0.0]
         for turn in range(6):
             if np.isfinite((price, seconds)[turn % 2]):
                 cheapest = (prices, lasts)[turn % 2].min(initial=np.inf)
                 highest = float(gains.max(initial=0.0) / max(cheapest, 1e-9))
                 # one multiplier after the other, the other one fixed
-                along = partial(dual, of_second=found[1]) if turn % 2 == 0 else partial(dual, found[0])
-                found[turn % 2] = _least(along, highest)
-        return found[0], found[1]
+                along = partial(dual, of_second=multipliers[1]) if turn % 2 == 0 else partial(dual, multipliers[0])
+                multipliers[turn % 2] = _least(along, highest)
+        return multipliers[0], multipliers[1]
 
     def worth_later(self, query: int) -> float:
         """What a query's fact is worth to later queries, as of the last solution."""

@@ -105,9 +105,9 @@ def _beliefs_after(
     return beliefs
 
 
-def _profiles(episode: Any, luck: Floats, places: Floats) -> Profiles:
+def _profiles(episode: Any, luck: Floats, duration_luck: Floats) -> Profiles:
     """Profiles that agree with the adverts and with what was seen of each tool: (12, I) uniforms `luck` draw tools from the
-    rules, and (I,) uniforms `places` their durations from the belief."""
+    rules, and (I,) uniforms `duration_luck` their durations from the belief."""
     old: Profiles = episode.session.profiles
     drawn = draw_profiles(episode.session.rules.document, luck)
     called = np.array(episode.counts) > 0
@@ -119,11 +119,11 @@ def _profiles(episode: Any, luck: Floats, places: Floats) -> Profiles:
             off = np.log((call.finished_s - call.ready_s) * ratios / old.advertised_latency_s[call.slot])
             chances[call.slot] -= np.log(spreads) + 0.5 * (off / spreads) ** 2
     edges = np.cumsum(np.exp(chances - chances.max(axis=1, keepdims=True)), axis=1)
-    place = np.minimum((places[:, None] * edges[:, -1:] >= edges).sum(axis=1), len(ratios) - 1)
-    kept = {
+    cell = np.minimum((duration_luck[:, None] * edges[:, -1:] >= edges).sum(axis=1), len(ratios) - 1)
+    unchanged = {
         name: np.where(called, getattr(old, name), getattr(drawn, name)) for name in ("cold_start_s", "keep_alive_s", "quota")
     }
-    return old._replace(latency_s=old.advertised_latency_s / ratios[place], latency_spread=spreads[place], **kept)
+    return old._replace(latency_s=old.advertised_latency_s / ratios[cell], latency_spread=spreads[cell], **unchanged)
 
 
 def _candidates(episode: Any, profiles: Profiles) -> tuple[Candidate, ...]:

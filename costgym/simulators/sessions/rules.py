@@ -86,10 +86,10 @@ class SessionRules(StrictModel):
         """Hash of everything that defines how sessions are drawn, under a schema of `digests`; of a folder of worlds, its
         content. Empty for a schema that this version does not know."""
         world = "" if self.scenario is None else self.scenario.digest_under(schema)
-        own = self.model_copy(update={"scenario": None})
+        rules = self.model_copy(update={"scenario": None})
         if schema == SCHEMA:
-            return digest_of(["session", own, world])
-        return short_hash(json.dumps(["session", short_hash(own.document + world)])) if schema == 0 else ""
+            return digest_of(["session", rules, world])
+        return short_hash(json.dumps(["session", short_hash(rules.document + world)])) if schema == 0 else ""
 
 
 @lru_cache(maxsize=64)

@@ -60,31 +60,31 @@ class WorldData:
 
     def candidates(self, number: int) -> tuple[Candidate, ...]:
         """A task's candidates, with prices and profiles looked up."""
-        found = self._slots.get(number)
-        if found is None:
+        candidates = self._slots.get(number)
+        if candidates is None:
             if len(self._slots) >= KEPT:
                 self._slots.clear()
-            found = self._slots[number] = self._look_up(self.tasks[number])
-        return found
+            candidates = self._slots[number] = self._look_up(self.tasks[number])
+        return candidates
 
     def notices(self, number: int) -> tuple[WorldEvent, ...]:
         """A task's scheduled events, in the order given. They depend on the task alone."""
-        found = self._notices.get(number)
-        if found is None:
+        notices = self._notices.get(number)
+        if notices is None:
             if len(self._notices) >= KEPT:
                 self._notices.clear()
             events = () if self.events is None else self.events(self.tasks[number], self.candidates(number))
-            found = self._notices[number] = tuple(events)
-        return found
+            notices = self._notices[number] = tuple(events)
+        return notices
 
     def rules(self, budget: Budget, enforcement: Enforcement) -> Rules:
         """The world's scalars under a budget."""
-        found = self._rules.get((budget, enforcement))
-        if found is None:
+        rules = self._rules.get((budget, enforcement))
+        if rules is None:
             if len(self._rules) >= KEPT:
                 self._rules.clear()
-            found = self._rules[budget, enforcement] = make_rules(self, budget, enforcement)
-        return found
+            rules = self._rules[budget, enforcement] = make_rules(self, budget, enforcement)
+        return rules
 
     def thinking_s(self, usage: Usage) -> float:
         """The time that a model takes for a reply, simulated seconds."""

@@ -281,10 +281,10 @@ class Episode:
 
     def notices(self) -> list[WorldEvent]:
         """Visible events that no `wait` has returned yet. Completed calls stay for later waits."""
-        if found := [news for news in self.unread if isinstance(news, WorldEvent)]:
+        if notices := [news for news in self.unread if isinstance(news, WorldEvent)]:
             self.unread = deque(news for news in self.unread if not isinstance(news, WorldEvent))
             self.log.append(("notices",))
-        return found
+        return notices
 
     def call(self, slot: int, arguments: Mapping[str, Any] | None = None) -> Call:
         """Submit a call and wait until it has ended; other completions stay for later waits."""
@@ -408,9 +408,9 @@ class Episode:
         """
         self._alive()
         self.log.append(("finish", answer, gave_up))
-        found, precision = read_facts(self.needs, self.known, answer, self.task.query)
-        met, clean = self.needs_met(found)
-        required = [each for each, need in zip(met, self.needs, strict=True) if need.required]
+        stated, precision = read_facts(self.needs, self.known, answer, self.task.query)
+        met, clean = self.needs_met(stated)
+        required = [is_met for is_met, need in zip(met, self.needs, strict=True) if need.required]
         self.grade = self.world.judge.grade(
             required, layout.judge_luck(self, self), self.task.solvable, gave_up, precision, clean
         )
@@ -422,7 +422,7 @@ class Episode:
         there twice, and none that nobody wants."""
         if self.store is None:
             return list(stated), True
-        met = [bool(writes.need_met(self, self, 0, need, said)) for need, said in enumerate(stated)]
+        met = [bool(writes.need_met(self, self, 0, need, is_stated)) for need, is_stated in enumerate(stated)]
         return met, bool(writes.is_clean(self, self, 0))
 
     def close(self, passed: int) -> None:

@@ -94,7 +94,9 @@ class Store:
             call.answer = json.dumps({"found": seen, **more}, ensure_ascii=False)
 
 
-def about(need: Need, asked: Mapping[str, Any]) -> bool:
+def about(need: Need, arguments: Mapping[str, Any]) -> bool:
     """Return whether a check or an undo is about a wanted effect: by arguments of its own, or by what making it returned."""
     wanted = need.arguments or {}
-    return bool(asked) and all(normalise(value) == normalise(wanted.get(name, need.fact)) for name, value in asked.items())
+    return bool(arguments) and all(
+        normalise(value) == normalise(wanted.get(name, need.fact)) for name, value in arguments.items()
+    )

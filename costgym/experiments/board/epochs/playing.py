@@ -96,8 +96,8 @@ class Player(NamedTuple):
         derived = rows_of(run, whole)
         for row, key in zip(derived, row_keys(run, derived), strict=True):
             of_row = (result for result in whole if (result.agent, _key(row["track"], result)) == key)
-            foresight = foresight_of(of_row, beside.get(key[1], {}), run.track(row["track"]).seeds)
-            rung = alarms(signs_by_row.get(key, Signs()), row["track"], foresight)
+            hindsight = foresight_of(of_row, beside.get(key[1], {}), run.track(row["track"]).seeds)
+            rung = alarms(signs_by_row.get(key, Signs()), row["track"], hindsight)
             rows.append({**row, **({"alarms": rung} if rung else {})})
         return Derived(tuple(json.loads(json.dumps(rows))), (), known)
 

@@ -97,7 +97,7 @@ def mean_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         if name in _OF_ONE_TRY:
             continue
         if name in _COUNTS:
-            mean[name] = sum(int(each or 0) for each in values)
+            mean[name] = sum(int(count or 0) for count in values)
         elif isinstance(value, bool) or (isinstance(value, str | dict) and name not in ("ci95", BY_EPISODE)):
             mean[name] = value
         elif name == "ci95":
@@ -129,7 +129,7 @@ def _mean(values: Iterable[Any]) -> float | None:
 
 def _mean_episodes(figures: Sequence[Any]) -> list[float]:
     read = [
-        [float(each == "1") for each in figure] if isinstance(figure, str) else [float(each) for each in figure]
+        [float(value == "1") for value in figure] if isinstance(figure, str) else [float(value) for value in figure]
         for figure in figures
     ]
     return [float(f"{value:.12g}") for value in np.mean(read, axis=0)]

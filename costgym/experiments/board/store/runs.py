@@ -69,15 +69,15 @@ def as_written(folder: Path) -> Iterator[None]:
 
 def read_run(folder: str | Path) -> Run:
     """Read a run from its folder, a private copy of which is to stay as long as the run's files are read."""
-    place = Path(folder)
-    document, manifest = read_ended(place), read_json(place / "run.json")
+    run_folder = Path(folder)
+    document, manifest = read_ended(run_folder), read_json(run_folder / "run.json")
     if not isinstance(manifest, dict):
-        raise DataError(place / "run.json", "is not what a leaderboard run writes")
-    with as_written(place):
-        entries = tuple(entry_of(row, document, place) for row in document["rows"])
+        raise DataError(run_folder / "run.json", "is not what a leaderboard run writes")
+    with as_written(run_folder):
+        entries = tuple(entry_of(row, document, run_folder) for row in document["rows"])
     if len({entry.id for entry in entries}) != len(entries):
-        raise DataError(place / "leaderboard.json", "contains an entry twice")
-    return Run(run_id(manifest), manifest, document, place, entries, lambda: _episodes(place, entries))
+        raise DataError(run_folder / "leaderboard.json", "contains an entry twice")
+    return Run(run_id(manifest), manifest, document, run_folder, entries, lambda: _episodes(run_folder, entries))
 
 
 def read_ended(folder: Path) -> dict[str, Any]:
@@ -115,7 +115,7 @@ def _episodes(folder: Path, entries: tuple[RunEntry, ...]) -> Iterator[tuple[str
     known = {entry.id for entry in entries}
     for path in (folder / EPISODES, *sorted(folder.glob(f"submissions/*/{EPISODES}"))):
         for number, result in enumerate(read_episodes(path.parent), 1):
-            found = entry_id(result.agent, condition_key(result.budget, result.settings, track_of(result.env, result.settings)))
-            if found not in known:
+            entry = entry_id(result.agent, condition_key(result.budget, result.settings, track_of(result.env, result.settings)))
+            if entry not in known:
                 raise DataError(path, f"{plain(result.agent)} has no row in leaderboard.json", f"line {number}")
-            yield found, result
+            yield entry, result

@@ -106,9 +106,9 @@ class Store:
             with self._errors():
                 if on_disk and create:
                     use_wal(self._engine)
-                found = self._open(create)
-            if found != SCHEMA:
-                kind = "no tables of costgym" if found is None else f"tables of version {found}, this costgym has {SCHEMA}"
+                version = self._open(create)
+            if version != SCHEMA:
+                kind = "no tables of costgym" if version is None else f"tables of version {version}, this costgym has {SCHEMA}"
                 raise DataError(self.name, f"holds {kind}; choose another database")
         except BaseException:
             self._engine.dispose()
@@ -149,16 +149,21 @@ class Store:
             "document": dict(document),
             "folder": "" if run.folder is None else readable(str(run.folder.resolve())),
         }
-        kept = {entry.id: entry.verified or verified for entry in run.entries}
+        verified_entries = {entry.id: entry.verified or verified for entry in run.entries}
         with self._errors(), self._writing() as connection:
             # the run's row comes first: who writes the same run waits here and nowhere else
             self._upsert(connection, runs, ("run",), [about])
-            connection.execute(sa.delete(entries).where(entries.c.run == run.id, entries.c.entry.not_in(list(kept))))
-            rows = [_entry_row(run.id, index, entry, kept[entry.id]) for index, entry in enumerate(run.entries)]
+            connection.execute(
+                sa.delete(entries).where(entries.c.run == run.id, entries.c.entry.not_in(list(verified_entries)))
+            )
+            rows = [_entry_row(run.id, index, entry, verified_entries[entry.id]) for index, entry in enumerate(run.entries)]
             self._upsert(connection, entries, ("run", "entry"), rows)
-            place = run.id, about["scenario"], about["grading"]
-            each = (_episode_row(place, found, result, kept[found]) for found, result in run.results())
-            while batch := list(islice(each, BATCH)):
+            run_key = run.id, about["scenario"], about["grading"]
+            rows_of_episodes = (
+                _episode_row(run_key, entry_number, result, verified_entries[entry_number])
+                for entry_number, result in run.results()
+            )
+            while batch := list(islice(rows_of_episodes, BATCH)):
                 self._upsert(connection, episodes, ("run", "entry", "episode"), batch)
         return run.id
 
@@ -171,11 +176,11 @@ class Store:
         """All runs, in order of suite, scenario, seed and id."""
         order = (runs.c.suite, runs.c.scenario, runs.c.seed, runs.c.run)
         with self._errors(), self._reading() as connection:
-            found = connection.execute(sa.select(runs)).mappings().all()
+            stored = connection.execute(sa.select(runs)).mappings().all()
             flags = connection.execute(sa.select(entries.c.run, entries.c.entry, entries.c.verified)).all()
         verified = {(run, entry) for run, entry, flag in flags if flag}
         # sorted here: databases differ in how they order texts
-        return [self._run(row, verified) for row in sorted(found, key=lambda row: tuple(row[column.name] for column in order))]
+        return [self._run(row, verified) for row in sorted(stored, key=lambda row: tuple(row[column.name] for column in order))]
 
     def episodes(self, run: str) -> Iterator[tuple[str, EpisodeResult, bool]]:
         """A run's episodes by entry and index: the entry's id, the result, and whether it is verified."""
@@ -188,9 +193,11 @@ class Store:
     def _run(self, row: Any, verified: set[tuple[str, str]]) -> Run:
         folder = Path(row["folder"]) if row["folder"] and Path(row["folder"]).is_dir() else None
         document, number = row["document"], row["run"]
-        plain = [entry_of(each, document, folder) for each in document["rows"]]
-        kept = tuple(replace(each, verified=each.verified or (number, each.id) in verified) for each in plain)
-        return Run(number, row["manifest"], document, folder, kept, lambda: (episode[:2] for episode in self.episodes(number)))
+        plain = [entry_of(part, document, folder) for part in document["rows"]]
+        marked = tuple(replace(part, verified=part.verified or (number, part.id) in verified) for part in plain)
+        return Run(
+            number, row["manifest"], document, folder, marked, lambda: (episode[:2] for episode in self.episodes(number))
+        )
 
     def _upsert(self, connection: Connection, table: sa.Table, key: Sequence[str], rows: list[dict[str, Any]]) -> None:
         """Insert rows, or replace those of the same key."""
@@ -227,12 +234,12 @@ def _reason(error: DBAPIError) -> str:
     return (str(error.orig).strip() or type(error.orig).__name__).splitlines()[0]
 
 
-def _entry_row(run: str, place: int, entry: RunEntry, verified: bool) -> dict[str, Any]:
+def _entry_row(run: str, index: int, entry: RunEntry, verified: bool) -> dict[str, Any]:
     row = entry.row
     return {
         "run": run,
         "entry": entry.id,
-        "place": place,
+        "place": index,
         "agent": readable(str(row["agent"])),
         "model": None if row.get("model") is None else readable(str(row["model"])),
         "env": str(row.get("env", "")),
@@ -244,8 +251,8 @@ def _entry_row(run: str, place: int, entry: RunEntry, verified: bool) -> dict[st
     }
 
 
-def _episode_row(place: tuple[str, str, str], entry: str, result: EpisodeResult, verified: bool) -> dict[str, Any]:
-    run, scenario, grading = place
+def _episode_row(run_key: tuple[str, str, str], entry: str, result: EpisodeResult, verified: bool) -> dict[str, Any]:
+    run, scenario, grading = run_key
     row = {"settings": {}, "figures": {}, **json.loads(result.to_json())}
     for name in ("agent", "model", "task"):
         row[name] = None if row[name] is None else readable(row[name])
@@ -320,8 +327,8 @@ def create_tables(connection: Connection) -> int:
     if connection.dialect.name == "postgresql":
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")
     metadata.create_all(connection)
-    found = connection.execute(sa.select(schema.c.version)).scalar()
-    if found is None:
+    version = connection.execute(sa.select(schema.c.version)).scalar()
+    if version is None:
         connection.execute(sa.insert(schema).values(version=SCHEMA))
         return SCHEMA
-    return int(found)
+    return int(version)

@@ -94,8 +94,8 @@ class Foresight(NamedTuple):
 def foresight_of(results: Iterable[EpisodeResult], informed: Mapping[int, EpisodeResult], seeds: int) -> Foresight:
     """Compare the episodes of a row with the informed policy's."""
     known = [result for result in results if not result.void and result.episode in informed]
-    tasks = grouped(known, lambda each: each.episode // seeds).values()
-    gains = [math.fsum(each.quality - informed[each.episode].quality for each in task) for task in tasks]
+    tasks = grouped(known, lambda result: result.episode // seeds).values()
+    gains = [math.fsum(result.quality - informed[result.episode].quality for result in task) for task in tasks]
     count = len(gains)
     if count < 2:
         return Foresight(tasks=count)
@@ -138,8 +138,8 @@ def _unseen_facts(world: Any, actions: list[Any]) -> int:
         return 0
     episode = world.account()
     read = [part for text in (world.query, *map(episode.content, episode.calls)) for part in _parts(text)]
-    asked = [need for need in episode.needs if not need.given]
-    return sum(states(need, answer) and not any(states(need, part) for part in read) for need in asked)
+    wanted = [need for need in episode.needs if not need.given]
+    return sum(states(need, answer) and not any(states(need, part) for part in read) for need in wanted)
 
 
 def _parts(text: str) -> Iterator[str]:
@@ -150,44 +150,46 @@ def _parts(text: str) -> Iterator[str]:
 
 def total(signs: Iterable[Signs]) -> Signs:
     """The signs of many episodes together."""
-    found = list(signs)
-    if not found:
+    all_signs = list(signs)
+    if not all_signs:
         return Signs()
-    sums = {name: sum(getattr(each, name) for each in found) for name in _SUMMED}
-    tasks, flawed = (frozenset[str]().union(*sets) for sets in zip(*((each.tasks, each.flawed) for each in found), strict=True))
+    sums = {name: sum(getattr(sign, name) for sign in all_signs) for name in _SUMMED}
+    tasks, flawed = (
+        frozenset[str]().union(*sets) for sets in zip(*((sign.tasks, sign.flawed) for sign in all_signs), strict=True)
+    )
     return Signs(**sums, tasks=tasks, flawed=flawed)
 
 
 def alarms(signs: Signs, track: str = "", foresight: Foresight | None = None) -> list[str]:
     """List the alarms that are raised, as sentences; `foresight` is None where the track has no informed policy."""
-    found = []
+    alarms_rung = []
     if signs.better:
-        found.append(
+        alarms_rung.append(
             f"{signs.better} episodes came out better than the optimum of their world allows (never by chance in an honest row)"
         )
     if foresight is not None and foresight.tasks >= MIN_TASKS and foresight.z > RARE_Z:
-        found.append(
+        alarms_rung.append(
             f"its plan score is {foresight.gain:.3f} above that of a policy that knows every tool but not the luck: "
             f"{foresight.z:.1f} standard deviations (rings by chance for fewer than one honest row in 1,000)"
         )
     if signs.unseen:
-        found.append(
+        alarms_rung.append(
             f"{signs.unseen} correct facts are in answers although nothing that the agent had read contained them "
             "(never for our own agents)"
         )
     if signs.calls >= MIN_CALLS and signs.z > RARE_Z:
-        found.append(
+        alarms_rung.append(
             f"{signs.worked:.0f} of {signs.calls} first calls worked where {signs.expected:.0f} were to be expected of these "
             f"tools: {signs.z:.1f} standard deviations (rings by chance for fewer than one honest row in 1,000)"
         )
     flawless, tasks = len(signs.tasks - signs.flawed), len(signs.tasks)
     chance = _at_least(flawless, tasks, FLAWLESS[track]) if track in FLAWLESS else 1.0
     if chance < FLAWLESS_LEVEL:
-        found.append(
+        alarms_rung.append(
             f"{flawless} of {tasks} tasks have no flaw, as if the answers were known: of an honest agent p < {chance:.1g} "
             "(rings by chance for one honest row in 100 at most)"
         )
-    return found
+    return alarms_rung
 
 
 def _at_least(passed: int, trials: int, share: float) -> float:

@@ -36,8 +36,8 @@ def unexpected_files(folder: Path, known: Iterable[str], below: str = "") -> lis
     one that ends in `/` stands for all that is below."""
     known = set(known)
     names, folders = {name.rpartition("/")[2] for name in known}, tuple(name for name in known if name.endswith("/"))
-    found = (path for path in sorted((folder / below).rglob("*")) if path.is_symlink() or not path.is_dir())
-    relative = (path.relative_to(folder).as_posix() for path in found)
+    paths = (path for path in sorted((folder / below).rglob("*")) if path.is_symlink() or not path.is_dir())
+    relative = (path.relative_to(folder).as_posix() for path in paths)
     return [
         f"{path}: is unexpected: no command writes it here; remove it"
         for path in relative
@@ -84,28 +84,28 @@ def compare_documents(path: Path, wanted: Mapping[str, Any]) -> list[str]:
     """List how `leaderboard.json` differs from the document that replay derives."""
     try:
         text = text_of(path)
-        found = decode_json(text, once=True)
+        written = decode_json(text, once=True)
     except (DataError, ValueError, RecursionError) as error:
         return [f"{path.name}: is not valid JSON ({error})"]
     # as a file holds it: tuples become lists there, and all keys texts
     derived = json.loads(json.dumps(wanted))
-    if not isinstance(found, dict) or not isinstance(found.get("rows"), list):
+    if not isinstance(written, dict) or not isinstance(written.get("rows"), list):
         return [f"{path.name}: is not what a leaderboard run writes"]
     if derived.get("version") not in (None, __version__):
-        _take_words(derived, found)
+        _take_words(derived, written)
     problems = []
-    for name in dict.fromkeys([*derived, *found]):
-        if name != "rows" and _json(derived.get(name)) != _json(found.get(name)):
-            problems.append(f"{path.name}, {name}: {_said(derived.get(name), found.get(name))}")
-    problems += [f"{path.name}, {problem}" for problem in _compare_rows(derived, found["rows"])]
+    for name in dict.fromkeys([*derived, *written]):
+        if name != "rows" and _json(derived.get(name)) != _json(written.get(name)):
+            problems.append(f"{path.name}, {name}: {_said(derived.get(name), written.get(name))}")
+    problems += [f"{path.name}, {problem}" for problem in _compare_rows(derived, written["rows"])]
     if not problems and text != json_text(derived):
         problems.append(f"{path.name}: {NOT_AS_WRITTEN}")
     return problems[:MAX_PROBLEMS]
 
 
-def _take_words(derived: dict[str, Any], found: Mapping[str, Any]) -> None:
+def _take_words(derived: dict[str, Any], written: Mapping[str, Any]) -> None:
     """Let another release's words for the metrics of tracks stand: names and meanings are no figures."""
-    tracks = found.get("tracks")
+    tracks = written.get("tracks")
     for ours, theirs in zip(derived.get("tracks", ()), tracks if isinstance(tracks, list) else (), strict=False):
         words = theirs.get("metrics") if isinstance(theirs, dict) else None
         if _is_alike(words, ours["metrics"]):
@@ -130,14 +130,14 @@ def check_rows(manifest: Submission, rows: Sequence[Mapping[str, Any]]) -> list[
     return [f"{MANIFEST}, {problem}" for problem in problems[:MAX_PROBLEMS]]
 
 
-def _compare_rows(derived: Mapping[str, Any], found: Sequence[Any]) -> Iterator[str]:
+def _compare_rows(derived: Mapping[str, Any], rows: Sequence[Any]) -> Iterator[str]:
     """Rows that are extra, missing, edited or out of order, beside those of a derived leaderboard."""
-    if not all(isinstance(row, dict) for row in found):
+    if not all(isinstance(row, dict) for row in rows):
         yield "rows: expected objects"
         return
     wanted = {_row_name(row, derived): row for row in derived["rows"]}
     seen = set[str]()
-    for row in found:
+    for row in rows:
         name = _row_name(row, derived)
         if name not in wanted:
             yield f"rows, {name}: was never played"
@@ -151,7 +151,7 @@ def _compare_rows(derived: Mapping[str, Any], found: Sequence[Any]) -> Iterator[
     for name in wanted:
         if name not in seen:
             yield f"rows, {name}: is missing"
-    order = [_row_name(row, derived) for row in found]
+    order = [_row_name(row, derived) for row in rows]
     if set(order) == set(wanted) and len(order) == len(wanted) and order != list(wanted):
         yield "rows: are not in the order of the leaderboard"
 
@@ -167,5 +167,5 @@ def _json(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
 
 
-def _said(wanted: Any, found: Any) -> str:
-    return f"replay says {wanted!r:.120}, the file {found!r:.120}"
+def _said(wanted: Any, written: Any) -> str:
+    return f"replay says {wanted!r:.120}, the file {written!r:.120}"

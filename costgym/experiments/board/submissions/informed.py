@@ -24,13 +24,13 @@ Informed = Mapping[tuple[str, str], Mapping[int, EpisodeResult]]
 
 def informed_of(run: RunConfig, results: Iterable[EpisodeResult]) -> Informed:
     """The informed policy's episodes among the results of a run, which `play_informed` need not play again."""
-    found: dict[tuple[str, str], dict[int, EpisodeResult]] = {}
+    episodes: dict[tuple[str, str], dict[int, EpisodeResult]] = {}
     for result in results:
         if result.agent == INFORMED:
             track = run.track(track_of(result.env, result.settings))
             key = _world_key(track, result.env), condition_key(result.budget, result.settings)
-            found.setdefault(key, {})[result.episode] = result
-    return found
+            episodes.setdefault(key, {})[result.episode] = result
+    return episodes
 
 
 def play_informed(
@@ -44,9 +44,9 @@ def play_informed(
     env_id = _INFORMED_VIEWS.get(track.name)
     if env_id is None:
         return {}
-    own = (known or {}).get((_world_key(track, env_id), condition.key), {})
-    if len(own) == condition.episodes:
-        return own
+    known_results = (known or {}).get((_world_key(track, env_id), condition.key), {})
+    if len(known_results) == condition.episodes:
+        return known_results
     # chat agents meet the same tasks and the same luck as those that see numbers
     seen = track.model_copy(update={"name": "numbers", "env": NUMERIC}) if env_id == NUMERIC else track
     return {result.episode: result for result in _play(seen, env_id, INFORMED, condition, seed, data)}

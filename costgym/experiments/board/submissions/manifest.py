@@ -167,5 +167,5 @@ def check_files(manifest: Submission) -> list[str]:
 
 def texts_of(error: ValidationError) -> Iterator[str]:
     """Yield each error of a pydantic validation as text."""
-    for each in error.errors()[:MAX_PROBLEMS]:
-        yield f"{'.'.join(map(str, each['loc']))}: {each['msg']}"
+    for problem in error.errors()[:MAX_PROBLEMS]:
+        yield f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"

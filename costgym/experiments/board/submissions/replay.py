@@ -87,7 +87,7 @@ class CheckedFile:
         void = [Played(result) for result in self.file.void.values()]
         if len(self.played) + len(void) < self.episodes:
             self.object_to(f"{len(self.played)} of {self.episodes} episodes agree with replay", True)
-        self.played = sorted([*self.played, *void], key=lambda each: each.result.episode)
+        self.played = sorted([*self.played, *void], key=lambda episode: episode.result.episode)
         return self
 
 
@@ -95,16 +95,16 @@ def check_entries(folder: Path, seed: int, rows: Sequence[RecordedRow], engine: 
     """Replay the files of a run or a submission; yields each once it is checked, in order."""
     files = [CheckedFile(row) for row in rows]
     checked = 0
-    for found in engine.stream(_check_lines, None, _parts(folder, seed, files)):
+    for checked_line in engine.stream(_check_lines, None, _parts(folder, seed, files)):
         # findings come in the order of the files, so all earlier files are through
-        while checked < found.file:
+        while checked < checked_line.file:
             yield files[checked].finished()
             checked += 1
-        file = files[found.file]
-        if found.problem:
-            file.object_to(found.problem, found.last)
-        elif found.played is not None and not file.closed:
-            file.played.append(found.played)
+        file = files[checked_line.file]
+        if checked_line.problem:
+            file.object_to(checked_line.problem, checked_line.last)
+        elif checked_line.played is not None and not file.closed:
+            file.played.append(checked_line.played)
     for file in files[checked:]:
         yield file.finished()
 
@@ -166,25 +166,25 @@ def _check_lines(shared: None, part: Part) -> Iterator[Found]:
             if not isinstance(line, str):
                 raise line
             recorded = parse_trajectory(line, Path(part.path), number)
-            place, index = f"line {number}, episode {recorded.episode}", recorded.episode
+            location, index = f"line {number}, episode {recorded.episode}", recorded.episode
             if number - 2 >= len(wanted) or index != wanted[number - 2]:
                 but = ", but for void ones" if part.void else ""
                 problem = f"expected the episodes 0 to {part.episodes - 1} in order, one per line{but}"
-                yield Found(part.file, None, f"{place}: {problem}", True)
+                yield Found(part.file, None, f"{location}: {problem}", True)
                 return
             if (recorded.agent, recorded.model) != (part.agent, part.model):
                 problem = f"expected {(part.agent, part.model)}, got {(recorded.agent, recorded.model)}"
-                yield Found(part.file, None, f"{place}: agent: {problem}")
+                yield Found(part.file, None, f"{location}: agent: {problem}")
                 continue
             instance = instance_of(world, index, part.seed, part.seeds)
             if (recorded.number, recorded.seed, recorded.options) != instance:
                 got = (recorded.number, recorded.seed, recorded.options)
                 problem = f"number and seed: episode {index} is {tuple(instance)}, the record says {got}"
-                yield Found(part.file, None, f"{place}: {problem}")
+                yield Found(part.file, None, f"{location}: {problem}")
                 continue
             problem, episode = checker.check(recorded, line)
             if problem or episode is None:
-                yield Found(part.file, None, f"{place}: {problem}")
+                yield Found(part.file, None, f"{location}: {problem}")
                 continue
             about = recorded.crash, recorded.replies
             result = result_of(world, who, checker.header.env, index, part.settings, False, "", *about)

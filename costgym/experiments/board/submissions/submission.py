@@ -204,8 +204,8 @@ def put(board: Path, added: Sequence[Addition], pages: PageMaker | None) -> None
     """Put verified submissions on a leaderboard in one step, and write its pages."""
     with sole_writer(board), as_written(board):
         finish_change(board)
-        for each in added:
-            check_name(board, each.name, each.contact)  # another process may have added one since
+        for entry in added:
+            check_name(board, entry.name, entry.contact)  # another process may have added one since
         publish(board, read_ended(board), added, pages)
 
 
@@ -214,19 +214,19 @@ def check_name(board: Path, name: str, contact: str) -> None:
     Raises ConfigError if the leaderboard has an entry of this name, of another contact or one that cannot be read, or of a name
     that differs in the case of letters or in spaces alone."""
     folders = board / SUBMISSIONS
-    kept = next((path for path in sorted(folders.glob("*")) if name_key(path.name) == name_key(name)), None)
-    if kept is None:
+    present = next((path for path in sorted(folders.glob("*")) if name_key(path.name) == name_key(name)), None)
+    if present is None:
         return
-    if kept.name != name:
-        problem = f"{name!r} differs from the entry {kept.name!r} on {board} in the case of letters or in spaces alone"
-        raise ConfigError("--add", f"{problem}; pack it under another --name, or under {kept.name!r} to replace that entry")
-    theirs, _ = read_manifest(kept) if (kept / MANIFEST).is_file() else (None, [])
+    if present.name != name:
+        problem = f"{name!r} differs from the entry {present.name!r} on {board} in the case of letters or in spaces alone"
+        raise ConfigError("--add", f"{problem}; pack it under another --name, or under {present.name!r} to replace that entry")
+    theirs, _ = read_manifest(present) if (present / MANIFEST).is_file() else (None, [])
     if theirs is None or theirs.contact != contact:
         whose = f"an entry of {theirs.contact}" if theirs is not None else "an entry that cannot be read"
         raise ConfigError(
             "--add",
             f"{name!r} is {whose} on {board}, and this one is of {contact}; pack it under another --name, or "
-            f"give the same --contact if the entry is yours. Whoever keeps the leaderboard can remove {kept}",
+            f"give the same --contact if the entry is yours. Whoever keeps the leaderboard can remove {present}",
         )
 
 
@@ -244,19 +244,19 @@ def differences(ours: RunConfig, theirs: RunConfig) -> list[str]:
     different += [name for name in ("suite", "grading", "seed") if getattr(ours, name) != getattr(theirs, name)]
     tracks = {track.name: track for track in ours.tracks}
     for track in theirs.tracks:
-        own = tracks.get(track.name)
-        if own is None:
+        track_of_board = tracks.get(track.name)
+        if track_of_board is None:
             different.append(f"track {track.name}")
             continue
         fields = ("env", "split", "seeds", "ranked_by")
-        different += [name for name in fields if getattr(own, name) != getattr(track, name)]
-        if not own.in_world_of(track):
+        different += [name for name in fields if getattr(track_of_board, name) != getattr(track, name)]
+        if not track_of_board.in_world_of(track):
             different.append("digest")
-        if world_of(own.scenario) != world_of(track.scenario):
+        if world_of(track_of_board.scenario) != world_of(track.scenario):
             different.append("scenario")
-        if own.portable_settings != track.portable_settings:
+        if track_of_board.portable_settings != track.portable_settings:
             different.append("settings")
-        wanted = {condition.key: condition.episodes for condition in own.conditions}
+        wanted = {condition.key: condition.episodes for condition in track_of_board.conditions}
         if not {condition.key: condition.episodes for condition in track.conditions}.items() <= wanted.items():
             different.append("conditions")
     return list(dict.fromkeys(different))
@@ -264,7 +264,7 @@ def differences(ours: RunConfig, theirs: RunConfig) -> list[str]:
 
 def shipped_entries(config: RunConfig, folder: Path = RECORDED) -> list[Path]:
     """The recorded entries that were played as a run is, of agents that the run did not play itself."""
-    found = []
+    entries = []
     for entry in sorted(folder.iterdir()) if folder.is_dir() else []:
         manifest, problems = read_manifest(entry) if (entry / "manifest.json").is_file() else (None, [])
         if manifest is None or problems or differences(config, manifest.run):
@@ -272,8 +272,8 @@ def shipped_entries(config: RunConfig, folder: Path = RECORDED) -> list[Path]:
         # with a real model, an agent is another one than that of the same name with the run's model
         played = set(config.agents) if manifest.run.model in ("simulated", config.model) else set()
         if not {file.agent for file in manifest.files} & played:
-            found.append(entry)
-    return found
+            entries.append(entry)
+    return entries
 
 
 def add_shipped(
@@ -284,13 +284,13 @@ def add_shipped(
     config = read_run_config(board)
     entries = shipped_entries(config, folder)
     informed = informed_of(config, read_episodes(board)) if entries else None
-    found = []
+    additions = []
     with ExitStack() as copies:
         for entry in entries:
             try:
-                found.append(copies.enter_context(addition_of(board, entry, engine=engine, informed=informed)))
+                additions.append(copies.enter_context(addition_of(board, entry, engine=engine, informed=informed)))
             except (ConfigError, DataError) as error:
                 problem = f"the recorded entry {entry.name!r} is not shown because it cannot be added: {error}"
                 warnings.warn(problem, stacklevel=2)
-        put(board, found, pages)
-    return [str(row["agent"]) for each in found for row in each.rows]
+        put(board, additions, pages)
+    return [str(row["agent"]) for added in additions for row in added.rows]

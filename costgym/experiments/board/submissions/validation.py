@@ -99,7 +99,7 @@ class SubmissionVerdict:
     @property
     def results(self) -> list[EpisodeResult]:
         """The results of the episodes that agreed."""
-        return [each.result for each in self.played]
+        return [episode.result for episode in self.played]
 
 
 def is_privileged(row: RowConfig) -> bool:
@@ -188,14 +188,14 @@ def _foresight(
     """The rows beside the informed policy, which plays each condition once; by agent and condition, as `row_keys`."""
     results_by_row = grouped(results, row_of)
     informed: dict[str, Mapping[int, EpisodeResult]] = {}
-    found = {}
+    by_row = {}
     for row in rows:
         of, condition = row.row.track, row.row.condition
         key = condition_key(condition.budget, condition.settings, of.name)
         if key not in informed:
             informed[key] = play_informed(of, condition, seed, row.data, known)
-        found[row.row.agent, key] = foresight_of(results_by_row.get(row.row.identity, ()), informed[key], of.seeds)
-    return found
+        by_row[row.row.agent, key] = foresight_of(results_by_row.get(row.row.identity, ()), informed[key], of.seeds)
+    return by_row
 
 
 def validate_run(folder: str | Path, data: str | None = None, engine: Engine | None = None) -> SubmissionVerdict:
@@ -228,7 +228,7 @@ def _check_run(folder: Path, data: str | None, engine: Engine | None) -> Submiss
     ]
     played, wrong = replay_rows(folder, config, rows, None, engine)
     problems += wrong
-    results = [each.result for each in played]
+    results = [episode.result for episode in played]
     verdicts = Verdicts.read(folder / VERDICTS)
     document = summarise_run(config, results, experience_of(config, engine, data), verdicts)
     problems += compare_lines(folder / EPISODES, results)
@@ -238,9 +238,9 @@ def _check_run(folder: Path, data: str | None, engine: Engine | None) -> Submiss
     problems += unexpected_files(folder, {*(row.path for row in rows), *pages, *_OF_A_RUN, *looked_at})
     submitted, informed = [], informed_of(config, results)
     for submission in submissions:
-        found, wrong = _check_kept(submission, config, data, engine, informed)
+        submission_rows, wrong = _check_kept(submission, config, data, engine, informed)
         problems += [f"{SUBMISSIONS}/{submission.name}: {problem}" for problem in wrong]
-        submitted.append(found)
+        submitted.append(submission_rows)
     if not problems:
         whole = with_submissions(document, submitted)
         problems += compare_documents(folder / "leaderboard.json", whole)
@@ -277,7 +277,7 @@ def rows_on_board(manifest: Submission, verdict: SubmissionVerdict) -> list[dict
 
 def row_keys(run: RunConfig, rows: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
     """Agent and condition of each row, as `alarms.by_row` sorts episodes."""
-    conditions = {"conditions": [each for track in run.tracks for each in track.document()["conditions"]]}
+    conditions = {"conditions": [condition for track in run.tracks for condition in track.document()["conditions"]]}
     return [(str(row["agent"]), row_key(row, conditions)) for row in rows]
 
 
@@ -361,20 +361,20 @@ def _check_config(run: RunConfig, data: str | None) -> list[str]:
 
 
 def _check_kept(
-    kept: Path, config: RunConfig, data: str | None, engine: Engine | None, informed: Informed
+    entry: Path, config: RunConfig, data: str | None, engine: Engine | None, informed: Informed
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """A submission in a run's folder: its rows as replay derives them, and what is wrong with it."""
-    if not (kept / MANIFEST).is_file():
+    if not (entry / MANIFEST).is_file():
         return [], [f"there is no {MANIFEST}"]
-    verdict = validate_copy(kept, data, None, engine, config, informed)
+    verdict = validate_copy(entry, data, None, engine, config, informed)
     problems = list(verdict.problems)
     if verdict.manifest is None or problems:
         return [], problems
-    if verdict.manifest.name != kept.name:
+    if verdict.manifest.name != entry.name:
         problems.append(f"{MANIFEST}: names itself {verdict.manifest.name!r}")
-    results = [replace(result, agent=f"{result.agent} ({kept.name})") for result in verdict.results]
-    problems += compare_lines(kept / EPISODES, results)
+    results = [replace(result, agent=f"{result.agent} ({entry.name})") for result in verdict.results]
+    problems += compare_lines(entry / EPISODES, results)
     rows = rows_on_board(verdict.manifest, verdict)
-    if text_of(kept / ROWS) != json_text(rows):
+    if text_of(entry / ROWS) != json_text(rows):
         problems.append(f"{ROWS}: is not what replay derives")
     return rows, problems

@@ -92,10 +92,10 @@ def describe(path: Path) -> Dataset | None:
     if header_text is None:
         return None
     try:
-        found = parse_header(header_text, path)
+        header = parse_header(header_text, path)
     except DataError:
         return Dataset(path, "messages", "", "", "", rows, None, size)
-    return Dataset(path, kind, found.env, found.scenario.get("name", ""), "", None, rows, size)
+    return Dataset(path, kind, header.env, header.scenario.get("name", ""), "", None, rows, size)
 
 
 def _count(path: Path) -> tuple[Header, str, int, int]:

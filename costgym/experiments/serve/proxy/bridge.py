@@ -126,11 +126,11 @@ class Bridge:
         async with self._starting:
             if self._session is None and not self._gone:
                 listed: list[dict[str, Any]] = []
-                asked: dict[str, Any] = {key: value for key, value in (params or {}).items() if key == "_meta"}
+                list_params: dict[str, Any] = {key: value for key, value in (params or {}).items() if key == "_meta"}
                 for _ in range(LONGEST_LIST):
                     self._own += 1
                     request = types.JSONRPCRequest(
-                        jsonrpc="2.0", id=f"costgym-{self._own}", method="tools/list", params=asked or None
+                        jsonrpc="2.0", id=f"costgym-{self._own}", method="tools/list", params=list_params or None
                     )
                     answer = await self._wait_for(request, self._timeout_s)
                     if not isinstance(answer, types.JSONRPCResponse):
@@ -138,7 +138,7 @@ class Bridge:
                     listed += [tool for tool in answer.result.get("tools") or () if isinstance(tool, dict)]
                     if not answer.result.get("nextCursor"):
                         break
-                    asked["cursor"] = answer.result["nextCursor"]
+                    list_params["cursor"] = answer.result["nextCursor"]
                 server = self._server_name or "real"
                 tools = [
                     tool_of(str(tool["name"]), str(tool.get("description") or ""), tool.get("inputSchema"), server)
@@ -223,8 +223,8 @@ class Bridge:
         if figures:
             result["_meta"] = {**(result.get("_meta") or {}), **figures}
             if self._tells:
-                told = [f"price {reply.price:.6g}", *(f"left {name} {value:.6g}" for name, value in reply.left.items())]
-                line = {"type": "text", "text": f"[{'; '.join(told)}]"}
+                words = [f"price {reply.price:.6g}", *(f"left {name} {value:.6g}" for name, value in reply.left.items())]
+                line = {"type": "text", "text": f"[{'; '.join(words)}]"}
                 result["content"] = [*(result.get("content") or ()), line]
         return _result(number, result)
 
@@ -236,12 +236,12 @@ class Bridge:
         prices = self._prices = session.prices
         tools = []
         for tool in result.get("tools") or ():
-            told = {key: value for key, value in tool.items() if key != "outputSchema"}
+            priced = {key: value for key, value in tool.items() if key != "outputSchema"}
             price = prices.get(str(tool.get("name")))
             if price is not None:
-                told["description"] = f"{tool.get('description') or ''} Price: {price:.6g} a call.".strip()
-                told["_meta"] = {**(tool.get("_meta") or {}), "costgym/price": price}
-            tools.append(told)
+                priced["description"] = f"{tool.get('description') or ''} Price: {price:.6g} a call.".strip()
+                priced["_meta"] = {**(tool.get("_meta") or {}), "costgym/price": price}
+            tools.append(priced)
         return {**result, "tools": tools}
 
     async def _answer(self, message: Any) -> None:
@@ -350,17 +350,17 @@ def _real(answer: Answer, seconds: float, gone: bool) -> Real:
 
 def _spoilt(result: Mapping[str, Any], spoil: Callable[[str], str], status: Status) -> dict[str, Any]:
     """A result whose texts and structured content have a silent fault."""
-    found = dict(result)
-    found["content"] = [
+    changed_result = dict(result)
+    changed_result["content"] = [
         {**block, "text": spoil(block["text"])} if block.get("type") == "text" and "text" in block else block
         for block in result.get("content") or ()
     ]
-    structured = found.pop("structuredContent", None)
+    structured = changed_result.pop("structuredContent", None)
     if structured is not None and status is not Status.PARTIAL:  # half an object is none
         changed = json.loads(spoil(json.dumps(structured)))
         if isinstance(changed, dict):
-            found["structuredContent"] = changed
-    return found
+            changed_result["structuredContent"] = changed
+    return changed_result
 
 
 def _content(text: str, failed: bool = False) -> dict[str, Any]:

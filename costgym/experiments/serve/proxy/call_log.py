@@ -75,7 +75,7 @@ def read_runs(paths: Sequence[Path]) -> list[Run]:
     Raises:
         DataError: A file cannot be read or holds something else; names the line.
     """
-    found: list[Run] = []
+    listed: list[Run] = []
     for path in paths:
         runs: dict[str, Run] = {}
         for number, record in _records(path):
@@ -85,7 +85,7 @@ def read_runs(paths: Sequence[Path]) -> list[Run]:
             _expect_kinds(record, path, number)
             if record.get("format") == CALL_LOG:
                 runs[name] = Run(name, record)
-                found.append(runs[name])
+                listed.append(runs[name])
             elif name not in runs:
                 raise DataError(path, f"the run {name!r:.60} has no beginning", f"line {number}")
             elif "tool" in record:
@@ -94,7 +94,7 @@ def read_runs(paths: Sequence[Path]) -> list[Run]:
                 runs[name].success = record["success"]
             elif "end" in record:
                 runs[name].reason = str(record["end"])
-    return found
+    return listed
 
 
 def _records(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
@@ -142,7 +142,7 @@ def give_verdict(path: str | Path, run: str, success: bool) -> None:
         UnknownName: There is no such run.
     """
     path = Path(path)
-    names = [each.name for each in read_runs([path])]
+    names = [logged.name for logged in read_runs([path])]
     if not names:
         raise ConfigError("run", f"{path} holds no runs")
     check_known("run", run, names)
@@ -216,7 +216,7 @@ def _surface(judged: Sequence[Run]) -> list[dict[str, Any]]:
     tasks: dict[Any, list[bool]] = {}
     for run in judged:
         tasks.setdefault(run.settings.get("task"), []).append(bool(run.success))
-    found = []
+    points = []
     for k in range(1, min(map(len, tasks.values()), default=0) + 1):
         value = sum(all_of_k(sum(passes), len(passes), k) for passes in tasks.values()) / len(tasks)
         if len(tasks) == 1:
@@ -224,8 +224,8 @@ def _surface(judged: Sequence[Run]) -> list[dict[str, Any]]:
             low, high = (end**k for end in wilson(sum(passes) / len(passes), len(passes)))
         else:
             low, high = wilson(value, len(tasks))
-        found.append({"k": k, "value": value, "ci95": [low, high]})
-    return found
+        points.append({"k": k, "value": value, "ci95": [low, high]})
+    return points
 
 
 def _tools(condition: tuple[str, float, str], runs: Sequence[Run]) -> list[dict[str, Any]]:
@@ -237,12 +237,12 @@ def _tools(condition: tuple[str, float, str], runs: Sequence[Run]) -> list[dict[
         {
             **_named(condition),
             "tool": tool,
-            "calls": len(found),
-            "ok": _share(sum(call.get("status") == "ok" for call in found), len(found)),
-            "statuses": dict(sorted(Counter(str(call.get("status")) for call in found).items())),
-            "price": sum(float(call.get("price") or 0.0) for call in found),
+            "calls": len(calls_of_tool),
+            "ok": _share(sum(call.get("status") == "ok" for call in calls_of_tool), len(calls_of_tool)),
+            "statuses": dict(sorted(Counter(str(call.get("status")) for call in calls_of_tool).items())),
+            "price": sum(float(call.get("price") or 0.0) for call in calls_of_tool),
         }
-        for tool, found in sorted(calls.items())
+        for tool, calls_of_tool in sorted(calls.items())
     ]
 
 

@@ -124,7 +124,7 @@ def first_of_ours(error: BaseException) -> CostGymError | None:
     if isinstance(error, CostGymError):
         return error
     if isinstance(error, BaseExceptionGroup):
-        return next((found for exception in error.exceptions if (found := first_of_ours(exception)) is not None), None)
+        return next((ours for exception in error.exceptions if (ours := first_of_ours(exception)) is not None), None)
     return None
 
 
@@ -232,8 +232,8 @@ class Endpoint:
             raise ConfigError("seed", f"expected a whole number of at least 0, got {seed!r:.40}")
         self._opened += 1
         run = settings.run if settings.run is None or self._opened == 1 else f"{settings.run}-{self._opened}"
-        asked = {"run": query.get("run") or run, "task": query.get("task") or settings.task}
-        settings = settings.model_copy(update=asked if seed is None else {**asked, "seed": int(seed)})
+        choices = {"run": query.get("run") or run, "task": query.get("task") or settings.task}
+        settings = settings.model_copy(update=choices if seed is None else {**choices, "seed": int(seed)})
         return replace(self._proxy, settings=settings)
 
 

@@ -79,16 +79,16 @@ class Settings(bounds.Settings):
 
     @model_validator(mode="before")
     @classmethod
-    def _complete(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+    def _complete(cls, fields: Mapping[str, Any]) -> dict[str, Any]:
         """Take from the scenario what is not given."""
-        data = {name: value for name, value in given.items() if value is not None}
+        data = {name: value for name, value in fields.items() if value is not None}
         scenario = data.get("scenario")
         if scenario is None:
             defaults: dict[str, Any] = {"clock": "wall"}
         else:
             scenario = scenario if isinstance(scenario, Scenario) else load_scenario(scenario, data.get("data"))
-            own = {"enforcement": scenario.enforcement} if "enforcement" in scenario.model_fields_set else {}
-            defaults = {"scenario": scenario, "budget": scenario.limits(), **own}
+            of_scenario = {"enforcement": scenario.enforcement} if "enforcement" in scenario.model_fields_set else {}
+            defaults = {"scenario": scenario, "budget": scenario.limits(), **of_scenario}
         if isinstance(data.get("budget"), str | Mapping):
             data["budget"] = Budget.one(data["budget"])
         if isinstance(data.get("log"), str):
@@ -297,8 +297,8 @@ class Session:
             answers.keep(ticket.tool, ticket.arguments, real.text)
         if status is not Status.OK:
             call.answer = None if real is None else real.text
-            told = replace(call, retry_after_s=call.retry_after_s * scale)
-            text = episode.content(told)
+            scaled = replace(call, retry_after_s=call.retry_after_s * scale)
+            text = episode.content(scaled)
         return Reply(status, text, call.price, episode.remaining(), call.retry_after_s * scale), took_s
 
     def abandon(self, ticket: Ticket) -> None:

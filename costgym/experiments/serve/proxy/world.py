@@ -40,8 +40,8 @@ class RealAnswers:
 
     def irrelevant(self, tool: Tool, arguments: Mapping[str, Any], task: Task, luck: float) -> str:
         """An earlier reply to other arguments, or a bare acknowledgement if there is none."""
-        asked = normalise(dict(arguments))
-        others = [text for given, text in self._replies.get(tool.name, {}).items() if given != asked]
+        wanted = normalise(dict(arguments))
+        others = [text for arguments_text, text in self._replies.get(tool.name, {}).items() if arguments_text != wanted]
         return others[int(luck * len(others))] if others else json.dumps({"status": "ok"})
 
 

@@ -204,13 +204,13 @@ def _agents_tool(tool: Any, session: Session) -> Any:
     """A copy of a `FunctionTool` of the OpenAI Agents SDK."""
     invoke = tool.on_invoke_tool
 
-    async def invoked(context: Any, given: str) -> Any:
+    async def invoked(context: Any, text: str) -> Any:
         try:
-            arguments = json.loads(given) if given else {}
+            arguments = json.loads(text) if text else {}
         except ValueError:
             arguments = {}
         arguments = arguments if isinstance(arguments, dict) else {}
-        return await _make_async(_WrappedCall(session, tool.name, arguments, _told), lambda: invoke(context, given))
+        return await _make_async(_WrappedCall(session, tool.name, arguments, _told), lambda: invoke(context, text))
 
     wrapped = copy(tool)
     wrapped.on_invoke_tool = invoked

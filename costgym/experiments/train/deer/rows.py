@@ -59,13 +59,13 @@ def retrieval_rows(steps: int, tokenizer: Any, slots: int, settings: DeerSetting
     for _ in range(steps):
         lengths = luck.integers(1, MAX_TOOL_WORDS + 1, slots).tolist()
         owner = [mark for mark, length in zip(marks, lengths, strict=True) for _ in range(length)]
-        told = luck.integers(first, most, (settings.batch_size, len(owner)))
-        for words in told.tolist():
-            asked = _asked(words, owner, marks, first, most, luck)
-            answers = [_owner([word], words, owner, none) for word in asked]
+        starts = luck.integers(first, most, (settings.batch_size, len(owner)))
+        for words in starts.tolist():
+            asked_words = _asked(words, owner, marks, first, most, luck)
+            answers = [_owner([word], words, owner, none) for word in asked_words]
             prompt = [tools, *(token for pair in zip(owner, words, strict=True) for token in pair), query]
-            labels = [IGNORED] * (len(prompt) + 1) + [*answers, _owner(asked, words, owner, none)]
-            rows.append(TokenRow([*prompt, *asked, decide, end], labels))
+            labels = [IGNORED] * (len(prompt) + 1) + [*answers, _owner(asked_words, words, owner, none)]
+            rows.append(TokenRow([*prompt, *asked_words, decide, end], labels))
     return rows
 
 

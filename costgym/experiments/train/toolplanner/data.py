@@ -90,8 +90,8 @@ class Demonstration(NamedTuple):
         left = False
         for step in self.steps:
             if step.result and step.action not in self.path and not left:
-                called = {each.action for each in steps}
-                left = feedback.completion and called >= set(self.path) and not any(found_in(each.result) for each in steps)
+                called = {taken.action for taken in steps}
+                left = feedback.completion and called >= set(self.path) and not any(found_in(step.result) for step in steps)
                 if not left:
                     break
             steps.append(step)
