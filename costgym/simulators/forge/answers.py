@@ -49,16 +49,16 @@ class ForgedAnswers:
     ) -> str | int | float | bool:
         """A value in the record of an entity by its number (0 is the one that the user means); the record depends on a key too,
         the plain values among the arguments."""
-        own = capability.entity
+        own_entity = capability.entity
         if fact.entity:
-            of_it = fact.entity == own
+            of_it = fact.entity == own_entity
             other = number if of_it or number == 0 else 1 + stable_integer(self._seed, task, fact.entity, number) % (SHOWN - 1)
             return self.identity(task, fact.entity, other)
         assert fact.value is not None
-        entity = self._entities.get(own)
+        entity = self._entities.get(own_entity)
         if entity is not None and entity.known_as and entity.known_as == fact.words and not key:
-            return self.known(task, own, number)
-        return self._draw(fact.value, task, own or capability.name, fact.words, number, *key)
+            return self.known(task, own_entity, number)
+        return self._draw(fact.value, task, own_entity or capability.name, fact.words, number, *key)
 
     def created(self, task: str, capability: ForgedCapability, arguments: Mapping[str, Any]) -> int:
         """The number of the entity that a call of a tool which makes one makes: none that the user has."""
@@ -70,37 +70,39 @@ class ForgedAnswers:
         if tool.effect is not None and tool.effect.role != WRITE:
             return self._told(tool.effect.of, arguments, task)
         capability = self._capabilities[tool.capability]
-        number, own, key = 0, 0, []
+        number, own_number, key = 0, 0, []
         for argument in capability.arguments:
-            given = argument.of(arguments)
-            if given is None:
+            argument_value = argument.of(arguments)
+            if argument_value is None:
                 return None
             if not argument.entity:
                 if capability.role == "list" and argument.value is not None and argument.value.form == "topic" and self._later:
-                    if not set(normalise(given).split()) & set(normalise(self.known(task.id, capability.entity, 0)).split()):
+                    if not set(normalise(argument_value).split()) & set(
+                        normalise(self.known(task.id, capability.entity, 0)).split()
+                    ):
                         return None  # nothing that the user has is called so
                     continue
-                key.append(normalise(given))
+                key.append(normalise(argument_value))
                 continue
-            found = self._number(task.id, argument.entity, given)
-            if found is None:
+            other = self._number(task.id, argument.entity, argument_value)
+            if other is None:
                 return None
             if argument.entity == capability.entity and capability.role not in ("list", "create"):
-                own = found
+                own_number = other
             else:
-                number = number * 2 * SHOWN + found
+                number = number * 2 * SHOWN + other
         if capability.writes:
-            return self._written(task.id, capability, arguments, own)
+            return self._written(task.id, capability, arguments, own_number)
         if capability.role == "record":
-            return self._encode(task.id, capability, [own + 2 * SHOWN * number], tuple(key), arguments)
+            return self._encode(task.id, capability, [own_number + 2 * SHOWN * number], tuple(key), arguments)
         # other parents have other children
         turn = stable_integer(self._seed, task.id, capability.name) % SHOWN
         shown = [(turn + index) % SHOWN + (SHOWN if number else 0) for index in range(SHOWN)]
         return self._encode(task.id, capability, shown, tuple(key), arguments)
 
-    def _written(self, task: str, capability: ForgedCapability, arguments: Mapping[str, Any], own: int) -> str:
+    def _written(self, task: str, capability: ForgedCapability, arguments: Mapping[str, Any], own_number: int) -> str:
         """The record that a write leaves, with its id."""
-        number = self.created(task, capability, arguments) if capability.role == "create" else own
+        number = self.created(task, capability, arguments) if capability.role == "create" else own_number
         text = self._encode(task, capability, [number], (), arguments)
         if any(fact.entity == capability.entity for fact in capability.facts) or capability.entity not in self._entities:
             return text
@@ -129,15 +131,15 @@ class ForgedAnswers:
                 return text
         return json.dumps({"status": "ok"})
 
-    def _number(self, task: str, entity: str, given: Any) -> int | None:
-        text = normalise(given)
+    def _number(self, task: str, entity: str, argument_value: Any) -> int | None:
+        text = normalise(argument_value)
         return next((n for n in range(2 * SHOWN) if normalise(self.identity(task, entity, n)) == text), None)
 
     def _encode(
         self, task: str, capability: ForgedCapability, numbers: list[int], key: tuple[Any, ...], arguments: Mapping[str, Any]
     ) -> str:
         stated = [(argument, argument.of(arguments)) for argument in capability.arguments]
-        said = {argument.words: value for argument, value in stated if value is not None and not argument.entity}
+        stated_values = {argument.words: value for argument, value in stated if value is not None and not argument.entity}
         ids = {
             argument.entity: value for argument, value in stated if value is not None and argument.entity != capability.entity
         }
@@ -145,7 +147,13 @@ class ForgedAnswers:
         root: dict[str, Any] = {}
         for index, number in enumerate(numbers):
             for fact in capability.facts:
-                value = said[fact.words] if fact.shown and fact.words in said else ids.get(fact.entity) if fact.entity else None
+                value = (
+                    stated_values[fact.words]
+                    if fact.shown and fact.words in stated_values
+                    else ids.get(fact.entity)
+                    if fact.entity
+                    else None
+                )
                 value = self.value(task, capability, fact, number, key) if value is None else value
                 put_value(root, ("", *fact.path), index, value)
         return json.dumps(root.get("", {}), ensure_ascii=False)

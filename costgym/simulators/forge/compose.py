@@ -80,10 +80,10 @@ def world_document(
         chosen = _chosen(api["capabilities"], share, luck)
         prefix = f"a{index}_" if len(apis) > 1 else ""
         chosen, roles = _roles(chosen)
-        labels = {each["name"]: labels_taken.free(each["name"]) for each in chosen}
-        listed += [_renamed(each, labels, prefix) for each in chosen]
-        used = {each["entity"] for part in chosen for each in _parts(part)}
-        entities |= {prefix + key: each for key, each in api["entities"].items() if key in used}
+        labels = {part_of_api["name"]: labels_taken.free(part_of_api["name"]) for part_of_api in chosen}
+        listed += [_renamed(part_of_api, labels, prefix) for part_of_api in chosen]
+        used = {part_of_api["entity"] for part in chosen for part_of_api in _parts(part)}
+        entities |= {prefix + key: part_of_api for key, part_of_api in api["entities"].items() if key in used}
         for tool in api["tools"]:
             label = tool["capability"]
             if label in roles:
@@ -97,7 +97,7 @@ def world_document(
         return None
     for tool in tools:
         tool["description"] = tool["description"] if own else line(tool["description"], LONGEST_TOLD)
-    known = {str(each.get("name")): dict(each.get("profile", {})) for each in profiles}
+    known = {str(part_of_api.get("name")): dict(part_of_api.get("profile", {})) for part_of_api in profiles}
     for tool in tools:
         if own:
             tool["profile"] = known.get(tool["name"], OWN_PROFILE)
@@ -131,7 +131,11 @@ def _roles(chosen: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]]
     roles: dict[str, tuple[str, str]] = {}
 
     def free(role: str, entity: str) -> list[Mapping[str, Any]]:
-        return [each for each in chosen if each["role"] == role and each["entity"] == entity and each["name"] not in roles]
+        return [
+            capability
+            for capability in chosen
+            if capability["role"] == role and capability["entity"] == entity and capability["name"] not in roles
+        ]
 
     for write in chosen:
         entity = write["entity"]
@@ -140,15 +144,21 @@ def _roles(chosen: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]]
             continue
         reads = free("list", entity) + free("record", entity)
         telling = [
-            each for each in reads if each["arguments"] and {argument["name"] for argument in each["arguments"]} <= takes
+            capability
+            for capability in reads
+            if capability["arguments"] and {argument["name"] for argument in capability["arguments"]} <= takes
         ]
         if telling and len(reads) > 1:
             roles[telling[0]["name"]] = "checks", write["name"]
         if write["role"] == CREATE:
-            undo = [each for each in free(REMOVE, entity) if [a.get("entity") for a in each["arguments"]] == [entity]]
+            undo = [
+                capability
+                for capability in free(REMOVE, entity)
+                if [a.get("entity") for a in capability["arguments"]] == [entity]
+            ]
             if undo:
                 roles[undo[0]["name"]] = "compensates", write["name"]
-    return [each for each in chosen if each["name"] not in roles and _useful(each)], roles
+    return [capability for capability in chosen if capability["name"] not in roles and _useful(capability)], roles
 
 
 def _useful(capability: Mapping[str, Any]) -> bool:
@@ -165,7 +175,7 @@ def _parts(capability: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 def _renamed(capability: Mapping[str, Any], labels: Mapping[str, str], prefix: str) -> dict[str, Any]:
     made = {**capability, "name": labels[capability["name"]], "entity": prefix + capability["entity"]}
     for key in ("arguments", "facts"):
-        made[key] = [{**each, "entity": prefix + each["entity"]} if each.get("entity") else each for each in capability[key]]
+        made[key] = [{**part, "entity": prefix + part["entity"]} if part.get("entity") else part for part in capability[key]]
     return made
 
 
@@ -206,22 +216,24 @@ def _chosen(capabilities: Sequence[Mapping[str, Any]], room: int, luck: Luck) ->
 def _mirrors(tool: Mapping[str, Any], seed: int, names: "Names") -> list[dict[str, Any]]:
     """The same operation through resellers, at other prices."""
     luck = stable_integer(seed, "mirrors", tool["name"])
-    found = []
+    mirrors = []
     for turn in range(1 + luck % MIRRORS):
         reseller = RESELLERS[(luck // 8 + turn) % len(RESELLERS)]
         name = names.free(tool["title"], "_via_" + reseller.lower().replace(" ", "_"))
-        told = f"{tool['description']} Offered through {reseller}."
-        found.append({**tool, "name": name, "provider": reseller, "rival": "mirror", "description": told})
-    return found
+        description = f"{tool['description']} Offered through {reseller}."
+        mirrors.append({**tool, "name": name, "provider": reseller, "rival": "mirror", "description": description})
+    return mirrors
 
 
 def _capability(draft: CapabilityDraft, graph: Graph, entities: dict[str, Any], names: "Names") -> dict[str, Any]:
     for entity in (draft.entity, *(a.entity for a in draft.arguments), *(fact.gives for fact in draft.facts)):
         if entity in graph.entities:
-            found = graph.entities[entity]
-            made = {"noun": found.noun, "id": found.identity} | ({"key": found.key} if found.key != "id" else {})
-            if found.known is not None:
-                made |= {"known_as": found.known_as, "known": found.known}
+            described = graph.entities[entity]
+            made = {"noun": described.noun, "id": described.identity} | (
+                {"key": described.key} if described.key != "id" else {}
+            )
+            if described.known is not None:
+                made |= {"known_as": described.known_as, "known": described.known}
             entities[entity] = made
     return {
         "name": names.free(draft.operation.name),
@@ -229,7 +241,7 @@ def _capability(draft: CapabilityDraft, graph: Graph, entities: dict[str, Any], 
         "entity": draft.entity,
         "noun": draft.noun,
         "arguments": [_argument(argument) for argument in draft.arguments],
-        "facts": [_fact(each) for each in draft.facts] + _own_id(draft),
+        "facts": [_fact(part) for part in draft.facts] + _own_id(draft),
         **({"verb": draft.verb} if draft.writes else {}),
     }
 
@@ -272,8 +284,8 @@ def _fact(draft: FactDraft) -> dict[str, Any]:
 
 def _tool(operation: Operation, graph: Graph, name: str, capability: str, session: Sequence[str]) -> dict[str, Any]:
     summary, description = operation.summary.strip(), operation.description
-    told = description if description.startswith(summary.rstrip(".…")) else f"{summary.rstrip('.')}. {description}".strip(" ")
-    told = told.strip(". ") or written(split(operation.name)).capitalize()
+    text = description if description.startswith(summary.rstrip(".…")) else f"{summary.rstrip('.')}. {description}".strip(" ")
+    text = text.strip(". ") or written(split(operation.name)).capitalize()
     properties: dict[str, Any] = {}
     required: list[str] = []
     for parameter in operation.parameters:
@@ -290,7 +302,7 @@ def _tool(operation: Operation, graph: Graph, name: str, capability: str, sessio
     made = {
         "name": name,
         "capability": capability,
-        "description": line(told, LONGEST_WHOLE).rstrip(".") + ".",
+        "description": line(text, LONGEST_WHOLE).rstrip(".") + ".",
         "category": graph.api.category,
         "provider": graph.api.provider,
         "title": line(operation.name, 100),
@@ -310,11 +322,11 @@ class Names:
     def free(self, name: str, suffix: str = "") -> str:
         """A name of at most 64 letters, digits, dashes and underscores, with a number where it is taken."""
         plain = _NAME.sub("_", name[:200]).strip("_") or "tool"
-        found, lap = plain[: 64 - len(suffix)] + suffix, self._laps.get(plain + suffix, 1)
-        while found in self._taken:
+        name, lap = plain[: 64 - len(suffix)] + suffix, self._laps.get(plain + suffix, 1)
+        while name in self._taken:
             lap += 1
             end = f"_{lap}{suffix}"
-            found = plain[: 64 - len(end)] + end
-        self._taken.add(found)
+            name = plain[: 64 - len(end)] + end
+        self._taken.add(name)
         self._laps[plain + suffix] = lap
-        return found
+        return name

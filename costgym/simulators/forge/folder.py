@@ -21,19 +21,19 @@ class WorldFolder(Sequence[World]):
     def __init__(self, folder: Path, parse: Callable[[dict[str, Any], Path], World]) -> None:
         self.folder, self._parse = folder, parse
         self._kept = lru_cache(maxsize=KEPT)(lambda number: parse(self._read(number), folder))
-        place = folder / INDEX
+        path = folder / INDEX
         try:
-            index = read_json(place)
+            index = read_json(path)
             if index["format"] != FORMAT:
-                raise DataError(place, f"expected {FORMAT!r}, got {index['format']!r:.60}")
+                raise DataError(path, f"expected {FORMAT!r}, got {index['format']!r:.60}")
             self.most_candidates = int(index["most_candidates"])
             self._places = [(str(block["file"]), int(at)) for block in index["blocks"] for at in block["offsets"]]
         except (ValueError, KeyError, TypeError, OverflowError) as error:
-            raise DataError(place, f"is not an index of worlds: {error!r:.100}") from error
+            raise DataError(path, f"is not an index of worlds: {error!r:.100}") from error
         if not self._places:
-            raise DataError(place, "expected at least one world, got none")
+            raise DataError(path, "expected at least one world, got none")
         if any("/" in name or "\\" in name or name.startswith(".") for name, _ in self._places):
-            raise DataError(place, "names a file outside its folder")
+            raise DataError(path, "names a file outside its folder")
 
     def __len__(self) -> int:
         return len(self._places)
@@ -45,10 +45,10 @@ class WorldFolder(Sequence[World]):
     def __getitem__(self, number: Any) -> Any:
         if isinstance(number, slice):
             return [self[index] for index in range(*number.indices(len(self)))]
-        place = number + len(self) if number < 0 else number
-        if not 0 <= place < len(self):
+        index = number + len(self) if number < 0 else number
+        if not 0 <= index < len(self):
             raise IndexError(f"world {number} of {len(self)}")
-        return self._kept(place)
+        return self._kept(index)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return WorldFolder, (self.folder, self._parse)
@@ -74,14 +74,14 @@ class WorldFolder(Sequence[World]):
         return document
 
 
-def is_folder(given: object) -> bool:
+def is_folder(value: object) -> bool:
     """Return whether a name is that of a folder of worlds."""
-    return isinstance(given, str | Path) and (Path(given) / INDEX).is_file()
+    return isinstance(value, str | Path) and (Path(value) / INDEX).is_file()
 
 
-def document_of_folder(given: str | Path) -> dict[str, Any] | None:
+def document_of_folder(folder: str | Path) -> dict[str, Any] | None:
     """The scenario that FOLDER/SPLIT/NUMBER names; None where it names none."""
-    path = Path(given)
+    path = Path(folder)
     if not path.name.isdigit() or not is_folder(path.parent):
         return None
     worlds: WorldFolder[dict[str, Any]] = WorldFolder(path.parent, lambda document, _: document)

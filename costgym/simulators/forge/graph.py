@@ -156,11 +156,11 @@ class Graph:
 def _names_of_ids(api: Api) -> dict[str, list[str]]:
     """The examples and choices of each parameter in a path that are plain names."""
     names: dict[str, dict[str, None]] = {}
-    for parameter in (each for operation in api.operations for each in operation.parameters if each.place == "path"):
-        listed = [each for match in _ONE_OF.findall(parameter.description) for each in re.findall(r"[`'\"]([^`'\"]+)", match)]
-        plain = [str(each) for each in (parameter.schema.get("example", ""), *listed) if _PLAIN_NAME.fullmatch(str(each))]
-        names.setdefault(parameter.name, {}).update(dict.fromkeys(each for each in plain if each not in _PLACEHOLDERS))
-    return {name: list(found) for name, found in names.items() if found}
+    for parameter in (item for operation in api.operations for item in operation.parameters if item.place == "path"):
+        listed = [item for match in _ONE_OF.findall(parameter.description) for item in re.findall(r"[`'\"]([^`'\"]+)", match)]
+        plain = [str(item) for item in (parameter.schema.get("example", ""), *listed) if _PLAIN_NAME.fullmatch(str(item))]
+        names.setdefault(parameter.name, {}).update(dict.fromkeys(item for item in plain if item not in _PLACEHOLDERS))
+    return {name: list(values) for name, values in names.items() if values}
 
 
 def graph_of(api: Api) -> Graph:
@@ -168,12 +168,12 @@ def graph_of(api: Api) -> Graph:
     graph = Graph(api)
     drafts: list[CapabilityDraft] = []
     for operation in api.operations:
-        found = _capability(_described(operation, graph), graph)
-        if isinstance(found, str):
-            graph.unused[found] += 1
+        draft = _capability(_described(operation, graph), graph)
+        if isinstance(draft, str):
+            graph.unused[draft] += 1
         else:
-            drafts.append(found)
-    wanted = {a.entity for each in drafts for a in each.arguments if a.entity}
+            drafts.append(draft)
+    wanted = {a.entity for item in drafts for a in item.arguments if a.entity}
     for draft in drafts:
         if draft.role == CREATE:
             graph.entities.setdefault(draft.entity, EntityDraft(draft.noun, {"form": "code"}))
@@ -197,7 +197,7 @@ def graph_of(api: Api) -> Graph:
         e.entity for e in graph.capabilities
     }
     used |= {fact.gives for capability in graph.capabilities for fact in capability.facts}
-    graph.entities = {key: each for key, each in graph.entities.items() if key in used}
+    graph.entities = {key: item for key, item in graph.entities.items() if key in used}
     return graph
 
 
@@ -215,41 +215,44 @@ def _capability(operation: Operation, graph: Graph) -> CapabilityDraft | str:
     if not verb and _is_arithmetic(operation, graph):
         return "a user would not ask for it"
     session: list[str] = []
-    own, listed = _subject(operation, graph.words, verb)
-    if not own:
+    subject, listed = _subject(operation, graph.words, verb)
+    if not subject:
         return "no noun in its name"
     listed = listed and not operation.path.rstrip("/").endswith("}")  # one thing, whatever lists it holds
-    typed = _arguments(operation, own, kind, graph, session, listed)
+    typed = _arguments(operation, subject, kind, graph, session, listed)
     if isinstance(typed, str):
         return typed
     arguments = typed
     prefix = _list_prefix(operation, listed) if not verb else None
     role = kind or ("list" if prefix is not None else "record")
-    key = "_".join(own)
+    key = "_".join(subject)
     last = arguments[-1].entity if arguments else ""
     if verb:
-        key = _written(operation, arguments, kind, own)
+        key = _written(operation, arguments, kind, subject)
     else:
         ends_in_id = role == "record" and operation.path.rstrip("/").endswith("}")
-        if last and (ends_in_id or own[-1] in _ABOUT or (len(own) == 1 and own[0] in _VAGUE)):
-            key, own = last, last.split("_")
-        if last and role == "record" and last == "_".join(own[-last.count("_") - 1 :]):
+        if last and (ends_in_id or subject[-1] in _ABOUT or (len(subject) == 1 and subject[0] in _VAGUE)):
+            key, subject = last, last.split("_")
+        if last and role == "record" and last == "_".join(subject[-last.count("_") - 1 :]):
             key = last  # the id of a job is that of the signing job
-        if role == "record" and (last.startswith("_".join(own) + "_") or last.endswith("_" + "_".join(own))):
-            key, own = last, last.split("_")
-    if len(own) > 1 and own[-1] in _ABOUT:
-        own = own[:-1]
-    noun = graph.words.written(own)
+        if role == "record" and (last.startswith("_".join(subject) + "_") or last.endswith("_" + "_".join(subject))):
+            key, subject = last, last.split("_")
+    if len(subject) > 1 and subject[-1] in _ABOUT:
+        subject = subject[:-1]
+    noun = graph.words.written(subject)
     if (
-        len(noun) > 40 or len(own) > MAX_NOUN or not graph.words.readable(own) or (len(own) == 1 and own[0] in _VAGUE)
-        or own[0] in _NO_START or own[-1] in _NO_END - (_BOTH if len(own) > 1 else set()) or "id" in own
-        or (is_past(own[-1]) and (own[-1] not in _BOTH or len(own) == 1))
-        or (own[0] in KINDS and own[0] not in _BOTH) or own[-1] in _CHANGES_AT_END
-        or (own[-1].endswith("ing") and own[-1] not in _ING)
-        or any(is_plural(word) and word not in _FIRST_PLURALS for word in own[:-1])
+        len(noun) > 40
+        or len(subject) > MAX_NOUN
+        or not graph.words.readable(subject)
+        or (len(subject) == 1 and subject[0] in _VAGUE)
+        or subject[0] in _NO_START or subject[-1] in _NO_END - (_BOTH if len(subject) > 1 else set()) or "id" in subject
+        or (is_past(subject[-1]) and (subject[-1] not in _BOTH or len(subject) == 1))
+        or (subject[0] in KINDS and subject[0] not in _BOTH) or subject[-1] in _CHANGES_AT_END
+        or (subject[-1].endswith("ing") and subject[-1] not in _ING)
+        or any(is_plural(word) and word not in _FIRST_PLURALS for word in subject[:-1])
     ):  # fmt: skip
         return "no noun in its name"
-    if own[-1] in (_UNWANTED if verb else _MACHINES) or own[0] in _MACHINE_VERBS:
+    if subject[-1] in (_UNWANTED if verb else _MACHINES) or subject[0] in _MACHINE_VERBS:
         return "a user would not ask for it"
     if verb:
         if not key:
@@ -261,7 +264,7 @@ def _capability(operation: Operation, graph: Graph) -> CapabilityDraft | str:
         return CapabilityDraft(operation, role, key, noun, arguments, session=session, verb=verb)
     if role == "record" and any(a.spec is not None and a.spec["form"] == "topic" for a in arguments):
         return "a search for one record"
-    if role == "record" and not arguments and not set(own) & _ALONE:
+    if role == "record" and not arguments and not set(subject) & _ALONE:
         return "nothing says which one it reads"
     if role == "list" and any(a.entity == key for a in arguments):
         return "two arguments of one kind"
@@ -298,34 +301,34 @@ def _described(operation: Operation, graph: Graph) -> Operation:
     if [f.path for f in operation.fields] != [RESULT] or operation.fields[0].schema != {"type": "string"}:
         return operation
     verb = deed(operation)[0] if writes(operation, graph.api.kind) else ""
-    own, listed = _subject(operation, graph.words, verb)
-    if not own:
+    subject, listed = _subject(operation, graph.words, verb)
+    if not subject:
         return operation
-    spec = spec_of("_".join(own), {"type": "string"})
+    spec = spec_of("_".join(subject), {"type": "string"})
     if spec is not None and spec["form"] in VALUE_FORMS | {"weather", "person"}:
         return operation
-    if own[-1] in _FIGURES:
+    if subject[-1] in _FIGURES:
         return replace(operation, fields=(Field(RESULT, {"type": "number"}),))
-    fields: tuple[Field, ...] = next((fields for words, fields in _USUAL if own[-1] in words), _TITLED)
+    fields: tuple[Field, ...] = next((fields for words, fields in _USUAL if subject[-1] in words), _TITLED)
     unfit = {
-        id(_TIMES[0]): own[-1] in _UNDATED, id(_TIMES[1]): own[-1] in _LASTING | _UNDATED,
-        id(_AUTHOR): own[-1] not in _AUTHORED, id(_STATE): own[-1] not in _STATEFUL,
+        id(_TIMES[0]): subject[-1] in _UNDATED, id(_TIMES[1]): subject[-1] in _LASTING | _UNDATED,
+        id(_AUTHOR): subject[-1] not in _AUTHORED, id(_STATE): subject[-1] not in _STATEFUL,
     }  # fmt: skip
-    usual = tuple(each for each in fields if not unfit.get(id(each)))
+    usual = tuple(item for item in fields if not unfit.get(id(item)))
     prefix = ("items", "[]") if listed and not verb else ()
-    return replace(operation, fields=tuple(Field((*prefix, *each.path), each.schema) for each in usual))
+    return replace(operation, fields=tuple(Field((*prefix, *item.path), item.schema) for item in usual))
 
 
-def _written(operation: Operation, arguments: list[ArgumentDraft], kind: str, own: list[str]) -> str:
+def _written(operation: Operation, arguments: list[ArgumentDraft], kind: str, subject: list[str]) -> str:
     """The entity that an operation writes: a new one, or that whose id is among its arguments; "" where none is."""
-    key = "_".join(own)
+    key = "_".join(subject)
     if kind == CREATE:
         return key
     entities = [a.entity for a in arguments if a.entity]
     if not operation.path:
         words = [w for w in split(operation.words) if w not in _JOINTS and w not in _READING]
-        rest = set(words) - set(own) - {singular(w) for w in own}
-        if any(w not in KINDS and singular(w) not in own for w in rest):
+        rest = set(words) - set(subject) - {singular(w) for w in subject}
+        if any(w not in KINDS and singular(w) not in subject for w in rest):
             return ""  # its name says more than a query would
     return next((entity for entity in entities if entity == key or key.endswith("_" + entity)), "")
 
@@ -336,7 +339,7 @@ def _is_content(draft: ArgumentDraft) -> bool:
 
 
 def _arguments(
-    operation: Operation, own: list[str], kind: str, graph: Graph, session: list[str], listed: bool
+    operation: Operation, subject: list[str], kind: str, graph: Graph, session: list[str], listed: bool
 ) -> list[ArgumentDraft] | str:
     """The arguments that a call must have; adds the names of those that a session gives to `session`. An operation that
     changes something also has the first of its optional ones that can be said, where it must have no value."""
@@ -351,13 +354,13 @@ def _arguments(
         # Google's documents name the whole of a path `name` or `parent`, which the path writes out
         whole = before.get("*", "") if parameter.name in ("name", "parent", "resource") else ""
         bare = parameter.name in _IDENTIFIES and not before.get(parameter.name)
-        place = before.get(f"^{parameter.name}", "") if bare else before.get(parameter.name, whole)
-        draft = _argument(parameter, place, own, graph, kind, listed)
+        prefix = before.get(f"^{parameter.name}", "") if bare else before.get(parameter.name, whole)
+        draft = _argument(parameter, prefix, subject, graph, kind, listed)
         if "{owner}/{repo}" in operation.path and parameter.name in ("owner", "repo"):
             word, form = ("owner", "handle") if parameter.name == "owner" else ("repository", "slug")
             draft = ArgumentDraft(parameter, "", {"form": form}, word)
         if isinstance(draft, str) and parameter.place == "body" and parameter.schema.get("type") in ("array", "object"):
-            parts = [(within, _argument(leaf, "", own, graph, kind, listed)) for within, leaf in _leaves(parameter)]
+            parts = [(within, _argument(leaf, "", subject, graph, kind, listed)) for within, leaf in _leaves(parameter)]
             if not parts or sum("[]" in a.within for a in arguments) + ("[]" in parts[0][0]) > 1:
                 return draft
             for within, part in parts:
@@ -369,10 +372,10 @@ def _arguments(
             return draft
         arguments.append(draft)
     stated = {a.words for a in arguments if not a.entity}
-    inside = listed and not kind and own[-1] not in _OWNERS and {"owner", "repo"} <= {p.name for p in operation.parameters}
+    inside = listed and not kind and subject[-1] not in _OWNERS and {"owner", "repo"} <= {p.name for p in operation.parameters}
     if inside or stated == {"owner"}:  # of a repository that may be left out
         others = (p for p in operation.parameters if p.name in ("owner", "repo", "repository"))
-        drafts = (_argument(p, "", own, graph, kind, listed) for p in others)
+        drafts = (_argument(p, "", subject, graph, kind, listed) for p in others)
         arguments += [draft for draft in drafts if not isinstance(draft, str) and draft.words not in stated]
     if graph.api.kind in PLAIN and {a.words for a in arguments} & {"owner", "repository"} == {"owner"}:
         return "an argument of unknown form"
@@ -386,13 +389,13 @@ def _arguments(
             if not parameter.required and parameter.place in ("body", "query") and not _MACHINE.match(parameter.name)
             and parameter.name not in {a.parameter.name for a in arguments}
             and graph.words.split(parameter.name)[-1:] not in (["id"], ["uuid"], ["guid"])
-            and not isinstance(draft := _argument(parameter, "", own, graph, kind), str) and not draft.entity
+            and not isinstance(draft := _argument(parameter, "", subject, graph, kind), str) and not draft.entity
             and draft.spec is not None and draft.words.lower().split(" ")[-1] in _SAID
             and draft.spec["form"] not in ("moment", "epoch", "decimal")
             and not (kind == CREATE and draft.words.lower().split(" ")[-1] in _STATES)
         )  # fmt: skip
         if kind == CREATE:
-            arguments += _references(operation, own, graph)
+            arguments += _references(operation, subject, graph)
         found = [draft for draft, _ in zip(optional, range(1 if kind == CHANGE else 2), strict=False)]
         arguments += [replace(draft, changes=kind == CHANGE) for draft in found]
     where = {a.words for a in arguments if not a.entity} >= {"owner", "repository"}
@@ -409,12 +412,12 @@ def _arguments(
     return arguments
 
 
-def _references(operation: Operation, own: list[str], graph: Graph) -> list[ArgumentDraft]:
+def _references(operation: Operation, subject: list[str], graph: Graph) -> list[ArgumentDraft]:
     """The first optional argument that says what a new thing is for: the id of an entity that an operation reads."""
     for parameter in operation.parameters:
         refers = graph.words.split(parameter.name)[-1:] in (["id"], ["uuid"])
         if refers and parameter.place == "body" and not parameter.required:
-            draft = _argument(parameter, "", own, graph, CREATE)
+            draft = _argument(parameter, "", subject, graph, CREATE)
             if not isinstance(draft, str) and draft.entity and draft.entity in graph.entities and draft.entity in graph.nouns:
                 return [draft]
     return []
@@ -445,31 +448,31 @@ def _leaves(parameter: Parameter, level: int = 0) -> list[tuple[tuple[str, ...],
         one = "_".join([*split(name)[:-1], singular(split(name)[-1])]) if split(name) else name
         inner = _leaves(replace(parameter, name=one, schema=schema.get("items") or {}), level + 1)
         return [((name, "[]", *within[1:]), leaf) for within, leaf in inner]
-    found = []
+    leaves = []
     for key in schema.get("required", ()):
         part = Parameter(key, schema["properties"][key], True, "body")
         for within, leaf in _leaves(part, level + 1):
             if set(split(leaf.name)) <= _PLAIN_PARTS:
                 is_sum = leaf.name in ("value", "amount") and split(name)[-1:] and split(name)[-1] in _MONEY
                 leaf = replace(leaf, name=name if is_sum else f"{name}_{leaf.name}")
-            found.append(((name, *within), leaf))
-    return found
+            leaves.append(((name, *within), leaf))
+    return leaves
 
 
 def _segments(path: str) -> dict[str, str]:
     """For each parameter in a path, the fixed part right before it; under "*" that of the last one; and under "^" and a name
     the last fixed part before it."""
-    found: dict[str, str] = {}
+    segments: dict[str, str] = {}
     before = fixed = ""
     for segment in path.split("?")[0].split("#")[0].strip("/").split("/"):
         names = _PLACE.findall(segment)
         if names:
-            found |= dict.fromkeys((*names, "*"), "" if before == "{}" else before)
-            found |= {f"^{name}": fixed for name in names}
+            segments |= dict.fromkeys((*names, "*"), "" if before == "{}" else before)
+            segments |= {f"^{name}": fixed for name in names}
             before = "{}"
         elif not _VERSION.match(segment):
             before = fixed = segment
-    return found
+    return segments
 
 
 def _subject(operation: Operation, known: Vocabulary, verb: str = "") -> tuple[list[str], bool]:
@@ -525,7 +528,7 @@ def _list_prefix(operation: Operation, listed: bool) -> tuple[str, ...] | None:
 
 
 def _argument(
-    parameter: Parameter, before: str, own: list[str], graph: Graph, kind: str = "", listed: bool = False
+    parameter: Parameter, before: str, subject: list[str], graph: Graph, kind: str = "", listed: bool = False
 ) -> ArgumentDraft | str:
     name, schema = parameter.name, parameter.schema
     words = graph.words.split(name)
@@ -534,16 +537,16 @@ def _argument(
     if not words or len(name) > 60:
         return "an argument without a name"
     spec = spec_of(name, schema)
-    entity = _entity_of(words, graph.words.split(before), own, spec, parameter.place)
-    if kind in (CREATE, CHANGE) and parameter.place == "body" and words[-1] in _KEYS and words[:-1] in ([], own):
+    entity = _entity_of(words, graph.words.split(before), subject, spec, parameter.place)
+    if kind in (CREATE, CHANGE) and parameter.place == "body" and words[-1] in _KEYS and words[:-1] in ([], subject):
         entity = []  # what a new thing is called, or is to be called
     entity = ["pull", "request"] if entity == ["pull"] else entity
     unknown = not graph.knows(entity) and words[-1] not in _IDS
-    if entity and kind == CREATE and parameter.place == "body" and (own[-len(entity) :] == entity or unknown):
+    if entity and kind == CREATE and parameter.place == "body" and (subject[-len(entity) :] == entity or unknown):
         entity = []  # what the user says of it
-    ends, begins = own[-len(entity) :] == entity, [*entity, "request"] == own
-    if entity and not listed and len(own) > len(entity) and kind != CREATE and (ends or begins):
-        entity = own[-3:]  # the alert number of a scanning alert is a scanning alert's, the pull number a pull request's
+    ends, begins = subject[-len(entity) :] == entity, [*entity, "request"] == subject
+    if entity and not listed and len(subject) > len(entity) and kind != CREATE and (ends or begins):
+        entity = subject[-3:]  # the alert number of a scanning alert is a scanning alert's, the pull number a pull request's
     if entity and (not graph.words.readable(entity) or {entity[0], entity[-1]} & _NAMELESS or is_past(entity[-1])):
         return "no noun in its name"
     if entity:
@@ -557,8 +560,8 @@ def _argument(
         return ArgumentDraft(parameter, "_".join(entity), None, graph.words.written(entity))
     if schema.get("default") is not None and spec is None:
         spec = {"form": "enum", "of": [schema["default"]]}
-    if spec == {"form": "title"} and words == ["name"] and own[-1] in _SLUGGED | _PEOPLE:
-        spec = {"form": "slug" if own[-1] in _SLUGGED else "person"}
+    if spec == {"form": "title"} and words == ["name"] and subject[-1] in _SLUGGED | _PEOPLE:
+        spec = {"form": "slug" if subject[-1] in _SLUGGED else "person"}
     if spec is None and schema.get("type") == "string" and words[-1] in _FREE:
         spec = {"form": "phrase"}
     if spec is None and words[-1] in _CLASSES and "example" not in schema:
@@ -588,12 +591,12 @@ def _argument(
     choices = [str(each) for each in spec.get("of", ())]
     if spec["form"] == "boolean" or any(len(choice) > MAX_CHOICE or _IDENTIFIER.search(choice) for choice in choices):
         return "an argument whose choices nobody would say"
-    if own[-1] == "request":
+    if subject[-1] == "request":
         words = [each for word in words for each in _BRANCHES.get(word, word).split("_")]
     return ArgumentDraft(parameter, "", spec, graph.words.written(words))
 
 
-def _entity_of(words: list[str], before: list[str], own: list[str], spec: Spec | None, place: str) -> list[str]:
+def _entity_of(words: list[str], before: list[str], subject: list[str], spec: Spec | None, place: str) -> list[str]:
     """The entity whose id an argument is; empty where it is a plain value."""
     form = "" if spec is None else spec["form"]
     marked = words[-1] in _IDENTIFIES and not (words[-1] == "code" and form in VALUE_FORMS)
@@ -612,7 +615,7 @@ def _entity_of(words: list[str], before: list[str], own: list[str], spec: Spec |
     if place == "path" and fixed:
         return [*fixed[:-1], singular(fixed[-1])][-3:]
     if marked:
-        return own[-3:]
+        return subject[-3:]
     if place == "path" and len(words) <= 3:
         return base
     return []
@@ -659,44 +662,52 @@ def _ask(draft: CapabilityDraft, wanted: set[str], graph: Graph) -> None:
     prefix = _list_prefix(operation, True) or () if draft.role == "list" or draft.writes else ()
     here = [f for f in operation.fields if f.path[: len(prefix)] == prefix and f.listed == prefix.count("[]")]
     named = any(a.entity == draft.entity for a in draft.arguments)
-    own = draft.entity.split("_")
+    subject = draft.entity.split("_")
     facts: list[FactDraft] = []
     # what a question says already, it does not ask: the type of the policy of that type, the name of what its name names
-    asked = [set(a.words.lower().split(" ")) for a in draft.arguments if not a.entity]
+    requested = [set(a.words.lower().split(" ")) for a in draft.arguments if not a.entity]
     key = graph.entities[draft.entity].key if draft.entity in graph.entities else "id"
-    asked += [{key}] if named else []
-    asked += [{"name"}] if any(a.words == draft.noun for a in draft.arguments) else []  # the tag "v2" is called so
-    for each in here:
-        words = field_words(each.path[len(prefix) :], own, graph.words)
-        plain = graph.words.split(each.name)
-        gives = _reference(plain if words is None else words, own, wanted | {draft.entity}, graph)
+    requested += [{key}] if named else []
+    requested += [{"name"}] if any(a.words == draft.noun for a in draft.arguments) else []  # the tag "v2" is called so
+    for leaf in here:
+        words = field_words(leaf.path[len(prefix) :], subject, graph.words)
+        plain = graph.words.split(leaf.name)
+        gives = _reference(plain if words is None else words, subject, wanted | {draft.entity}, graph)
         if gives:
             noun = "ID" if gives == draft.entity else f"{graph.entities[gives].noun} ID"
             noun = noun if graph.entities[gives].key == "id" else f"{noun[:-2]}{graph.entities[gives].key}"
             shown = gives not in wanted or (gives == draft.entity and draft.role != "list")
-            facts.append(FactDraft(each, noun, graph.entities[gives].identity, gives, shown))
+            facts.append(FactDraft(leaf, noun, graph.entities[gives].identity, gives, shown))
             continue
-        spec = spec_of(each.name, each.schema, draft.entity)
-        told = phrase(words, spec) if words is not None and spec is not None and distinctive(spec) else None
-        if told is None or told == own or len(told) > MAX_WORDS or told[-1] in _IDS or any(set(told) <= each for each in asked):
+        spec = spec_of(leaf.name, leaf.schema, draft.entity)
+        phrased = phrase(words, spec) if words is not None and spec is not None and distinctive(spec) else None
+        if (
+            phrased is None
+            or phrased == subject
+            or len(phrased) > MAX_WORDS
+            or phrased[-1] in _IDS
+            or any(set(phrased) <= words_of_argument for words_of_argument in requested)
+        ):
             if spec is not None and plain and graph.words.written(plain).isascii():
-                facts.append(FactDraft(each, graph.words.written(plain)[:80], spec, shown=True))
+                facts.append(FactDraft(leaf, graph.words.written(plain)[:80], spec, shown=True))
             continue
-        said = graph.words.written(told)
-        if told[-1] == "cents" and len(told) > 1:
-            said = graph.words.written(told[:-1])
-        elif told == ["phone"]:
-            said = "phone number"
-        elif told == ["symbol"] and spec == {"form": "ticker"} and "stock" not in own:
-            said = "stock symbol"
-        if said != draft.noun:
-            facts.append(FactDraft(each, said, spec))
+        words_of_fact = graph.words.written(phrased)
+        if phrased[-1] == "cents" and len(phrased) > 1:
+            words_of_fact = graph.words.written(phrased[:-1])
+        elif phrased == ["phone"]:
+            words_of_fact = "phone number"
+        elif phrased == ["symbol"] and spec == {"form": "ticker"} and "stock" not in subject:
+            words_of_fact = "stock symbol"
+        if words_of_fact != draft.noun:
+            facts.append(FactDraft(leaf, words_of_fact, spec))
     if [f.path for f in here] == [RESULT] and not draft.writes:
         spec = spec_of(draft.noun.replace(" ", "_"), here[0].schema) or {"form": "title"}
         facts = [FactDraft(here[0], "name" if named else draft.noun, spec)] if distinctive(spec) else []
     if not draft.arguments and draft.role == "record":  # the name of something else, as of the account of my balance
         for fact in facts:
-            fact.shown |= fact.words.split(" ")[-1] in ("name", "title", "type") and (" " in fact.words or own == ["profile"])
+            fact.shown |= fact.words.split(" ")[-1] in ("name", "title", "type") and (
+                " " in fact.words or subject == ["profile"]
+            )
     facts = _distinct([fact for fact in facts if re.fullmatch("[A-Za-z0-9][A-Za-z0-9 -]*", fact.words)])
     if draft.writes:
         for fact in facts:
@@ -750,18 +761,18 @@ def _unasked(facts: list[FactDraft]) -> list[FactDraft]:
     return facts
 
 
-def _reference(words: list[str], own: list[str], wanted: set[str], graph: Graph) -> str:
+def _reference(words: list[str], subject: list[str], wanted: set[str], graph: Graph) -> str:
     """The entity whose id a field is; "" where it is none that an operation takes."""
     if not words:
         return ""
-    mine = graph.entities.get("_".join(own))
+    mine = graph.entities.get("_".join(subject))
     key = "id" if mine is None else mine.key
-    if mine is not None and "_".join(own) in wanted:
+    if mine is not None and "_".join(subject) in wanted:
         last = words[-1] in ("id", "uuid", "guid", "arn", "sid") if key == "id" else words[-1] == key
-        if (last and own[-len(words) + 1 :] == words[:-1] if len(words) > 1 else last) or words == own:
-            return "_".join(own)
+        if (last and subject[-len(words) + 1 :] == words[:-1] if len(words) > 1 else last) or words == subject:
+            return "_".join(subject)
         if key == "id" and words[-1] == "number" and len(words) == 1 and mine.identity.get("high") == 9_999.0:
-            return "_".join(own)
+            return "_".join(subject)
     user = graph.entities.get("user")
     if words[-1] in ("username", "login") and user is not None and user.key == words[-1] and "user" in wanted:
         return "user"  # the owner's username is a user's

@@ -80,10 +80,12 @@ def phrase(words: list[str], spec: Spec) -> list[str] | None:
     return words
 
 
-def field_words(path: tuple[str, ...], own: list[str], known: Vocabulary) -> list[str] | None:
+def field_words(path: tuple[str, ...], subject: list[str], known: Vocabulary) -> list[str] | None:
     """The words for a value in a response; None where nobody would ask for it."""
     parts = [part for part in path if part != "[]"]
-    while len(parts) > 1 and (parts[0].lower() in _WRAPS or known.split(parts[0]) in (own, [own[-1]], [own[-1] + "s"])):
+    while len(parts) > 1 and (
+        parts[0].lower() in _WRAPS or known.split(parts[0]) in (subject, [subject[-1]], [subject[-1] + "s"])
+    ):
         parts = parts[1:]
     if not parts or len(parts) > 2:
         return None
@@ -95,10 +97,10 @@ def field_words(path: tuple[str, ...], own: list[str], known: Vocabulary) -> lis
             return None
         pieces = [outer[: len(outer) - shared], pieces[1]]
     words = [word for piece in pieces for word in piece]
-    if len(words) > len(own) and words[: len(own)] == own:
-        words = words[len(own) :]
-    elif len(words) > 1 and words[0] == own[-1]:
+    if len(words) > len(subject) and words[: len(subject)] == subject:
+        words = words[len(subject) :]
+    elif len(words) > 1 and words[0] == subject[-1]:
         words = words[1:]
-    if len(set(words)) < len(words) or set(words[:-1]) & set(own) or set(words) & _UNASKED or not known.readable(words):
+    if len(set(words)) < len(words) or set(words[:-1]) & set(subject) or set(words) & _UNASKED or not known.readable(words):
         return None
-    return None if words in (["first", "name"], ["last", "name"]) and not set(own) & _PEOPLE else words
+    return None if words in (["first", "name"], ["last", "name"]) and not set(subject) & _PEOPLE else words

@@ -56,13 +56,13 @@ class Part(NamedTuple):
 
 def context(parts: Sequence[Part]) -> str:
     """What comes after a noun: whose it is, where, when, and with which other values."""
-    owners, places, times, others = [], [], [], []
+    owners, containers, times, others = [], [], [], []
     for part in parts:
         last = part.noun.split(" ")[-1]
         if part.known or part.entity:
             owners.append(f"that {part.noun}" if part.known else f"{part.noun} {part.value}")
         elif last in ("city", "country", "place", "location", "region"):
-            places.append(f' in "{part.value}"')
+            containers.append(f' in "{part.value}"')
         elif part.noun in ("date", "day"):
             times.append(f" on {part.value}")
         elif last in ("topic", "query", "keyword", "search", "term"):
@@ -71,7 +71,7 @@ def context(parts: Sequence[Part]) -> str:
             others.append(f"{part.noun} {part.value}")
     within = bool(parts and parts[0].entity and parts[0].noun.split(" ")[-1] in _PLACES)
     first = f" {'in' if within else 'of'} {' and '.join(owners)}" if owners else ""
-    return first + "".join(places + times) + (f" with {' and '.join(others)}" if others else "")
+    return first + "".join(containers + times) + (f" with {' and '.join(others)}" if others else "")
 
 
 def quoted(value: str) -> str:
@@ -97,7 +97,7 @@ def major_units(name: str, value: Any) -> str:
 def beside(parts: Sequence[Part], joint: str = "of") -> str:
     """What comes after a noun: whose it is, where, when, and with which values. Parts that are entities have their words."""
     owners = [part.value for part in parts if part.entity]
-    places, times, others = [], [], []
+    containers, times, others = [], [], []
     named = {part.noun: part.value for part in parts if not part.entity}
     repository = f"{named['owner']}/{named['repository']}" if {"owner", "repository"} <= named.keys() else ""
     money = next((part for part in parts if not part.entity and part.noun.split(" ")[-1] in MONEY), None)
@@ -111,9 +111,9 @@ def beside(parts: Sequence[Part], joint: str = "of") -> str:
         if repository and part.noun in ("owner", "repository"):
             continue
         if last in ("city", "country", "place", "location", "region"):
-            places.append(f" in {part.value}")
+            containers.append(f" in {part.value}")
         elif part.noun in ("currency", "country code"):
-            places.append(f" in {part.value.upper()}")
+            containers.append(f" in {part.value.upper()}")
         elif part.noun in ("date", "day"):
             times.append(f" on {part.value}")
         elif last in ("topic", "query", "keyword", "search", "term"):
@@ -122,7 +122,7 @@ def beside(parts: Sequence[Part], joint: str = "of") -> str:
             noun = part.noun.removesuffix("cents").strip() or "amount"
             others.append(f"{article(noun)} {noun} of ${value}")
         elif part.noun in ("organization", "organisation"):
-            places.append(f" in the {part.noun} {part.value}")
+            containers.append(f" in the {part.noun} {part.value}")
         elif last in ("dollars", "euros"):
             others.append(f"{article(part.noun.split(' ')[0])} {part.noun.rsplit(' ', 1)[0]} of {part.value} {last}")
         elif last in MONEY:
@@ -132,20 +132,20 @@ def beside(parts: Sequence[Part], joint: str = "of") -> str:
         else:
             others.append(f"the {part.noun} {quoted(part.value)}")
     if repository:
-        places.append(f" in the repository {repository}")
+        containers.append(f" in the repository {repository}")
     within = joint == "of" and bool(owners) and next(p for p in parts if p.entity).noun.split(" ")[-1] in _PLACES
     joined_by = " of " if joint == "of" else " and "
     joined_owners = _OWNED.sub(r"\3's \1\2", joined_by.join(owners[::-1]))
     first = f" {'in' if within else joint} {joined_owners}" if owners else ""
     with_them = f" with {', '.join(others[:-1]) + ' and ' + others[-1] if len(others) > 1 else others[0]}" if others else ""
-    return first + "".join(places + times) + with_them
+    return first + "".join(containers + times) + with_them
 
 
-def subject(capability: "ForgedCapability", named: Sequence[Part], own: Part | None) -> str:
-    """The words for what is asked about: `named` are the arguments without the id of the entity itself, which is `own`."""
-    if own is not None:
+def subject(capability: "ForgedCapability", named: Sequence[Part], target: Part | None) -> str:
+    """The words for what is asked about: `named` are the arguments without the id of the entity itself, which is `target`."""
+    if target is not None:
         # an entity that was named before is the same with or without what it is of
-        return f"that {capability.noun}" if own.known else f"{capability.noun} {own.value}{context(named)}"
+        return f"that {capability.noun}" if target.known else f"{capability.noun} {target.value}{context(named)}"
     if same := next((part for part in named if part.noun == capability.noun and not part.entity), None):
         return f'the {capability.noun} "{same.value}"{context([part for part in named if part is not same])}'
     mine = not named and capability.noun.split(" ")[-1] in OWN
@@ -195,12 +195,12 @@ def question(fact: "ForgedFact", about: str, luck: int) -> str:
 
 def joined(sentences: Sequence[str], luck: int) -> str:
     """The sentences of a query, one after the other."""
-    found = [sentences[0][:1].upper() + sentences[0][1:]]
+    parts = [sentences[0][:1].upper() + sentences[0][1:]]
     for index, sentence in enumerate(sentences[1:]):
         lead = _LEAD[0] if index == 0 else "Finally," if index == len(sentences) - 2 else _LEAD[(luck + index) % 3]
         plain = sentence if sentence.startswith("I ") else sentence[:1].lower() + sentence[1:]
-        found.append(f"{lead} {plain}")
-    return " ".join(found)
+        parts.append(f"{lead} {plain}")
+    return " ".join(parts)
 
 
 def problem_of(query: str, facts: Sequence[str]) -> str | None:

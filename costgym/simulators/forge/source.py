@@ -285,24 +285,26 @@ class ForgedSource(Source):
             if capability.role == "list" and capability.entity not in self.entities:
                 raise UnknownName(f"entity of {capability.name}", capability.entity, self.entities)
 
-    def _tool(self, tool: ForgedTool, place: str, seed: int, failures: FailureModel, limited: bool) -> Tool:
+    def _tool(self, tool: ForgedTool, location: str, seed: int, failures: FailureModel, limited: bool) -> Tool:
         known = {spec.name for spec in fields(ToolProfile)}
-        given: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in tool.profile.items()}
-        if isinstance(given.get("latency_s"), int | float):
-            given["latency_s"] = (float(given["latency_s"]),)
-        if given.get("latency_s"):
-            given.setdefault("advertised_latency_s", given["latency_s"][0])
-        if "reliability" in given:
-            given.setdefault("advertised_success", given["reliability"])
-        for name in given:
-            check_known(f"setting of {place}.profile", name, known)
+        settings: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in tool.profile.items()
+        }
+        if isinstance(settings.get("latency_s"), int | float):
+            settings["latency_s"] = (float(settings["latency_s"]),)
+        if settings.get("latency_s"):
+            settings.setdefault("advertised_latency_s", settings["latency_s"][0])
+        if "reliability" in settings:
+            settings.setdefault("advertised_success", settings["reliability"])
+        for name in settings:
+            check_known(f"setting of {location}.profile", name, known)
         if limited:  # the documents say which tools have rate limits
             failures = failures.model_copy(update={"rate_limited_share": float(429 in tool.statuses)})
         drawn = draw_profile(seed, tool.name, failures)
         try:
-            profile = replace(drawn, **given)
+            profile = replace(drawn, **settings)
         except (InvalidProfile, TypeError) as error:
-            raise DataError("scenario", str(error), f"{place}.profile") from error
+            raise DataError("scenario", str(error), f"{location}.profile") from error
         parameters = tool.parameters or {"type": "object", "properties": {}, "required": []}
         if tool.idempotent == "key":
             parameters = {**parameters, "properties": {**parameters.get("properties", {}), KEY: KEY_SCHEMA}}

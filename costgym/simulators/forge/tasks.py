@@ -77,10 +77,10 @@ class ForgedTaskWriter:
         """Compose the task at a place of a split."""
         problem = ""
         for attempt in range(ATTEMPTS):
-            found = self._attempt(split, index, number, attempt)
-            if isinstance(found, Task):
-                return found
-            problem = found
+            attempted = self._attempt(split, index, number, attempt)
+            if isinstance(attempted, Task):
+                return attempted
+            problem = attempted
         raise ConfigError("source", f"no task can be composed at {split} {index}: the query {problem}; choose another seed")
 
     def _attempt(self, split: str, index: int, number: int, attempt: int) -> Task | str:
@@ -145,7 +145,7 @@ class ForgedTaskWriter:
         left, done = list(chosen), []
         while left:
             ask = next(
-                (each for each in left if not each.takes & {o.fact.entity for o in left if o is not each and o.fact}), left[0]
+                (ask for ask in left if not ask.takes & {o.fact.entity for o in left if o is not ask and o.fact}), left[0]
             )
             done.append(ask)
             left.remove(ask)
@@ -154,7 +154,7 @@ class ForgedTaskWriter:
     def _needs(self, luck: Luck, task: str, chosen: Sequence[Asked]) -> tuple[list[Need], list[str]]:
         needs: list[Need] = []
         sentences: list[str] = []
-        found: dict[str, int] = {}  # entity -> the need that finds its id
+        needs_of_ids: dict[str, int] = {}  # entity -> the need that finds its id
         named: set[str] = set()  # entities that the query has named
         shown: dict[str, str] = {}  # entity -> what it was called
         shared: dict[Any, str | int | float | bool] = {}
@@ -163,18 +163,18 @@ class ForgedTaskWriter:
             assert fact is not None
             arguments: dict[str, Any] = {}
             parts: list[queries.Part] = []
-            own: queries.Part | None = None
+            target: queries.Part | None = None
             key: list[str] = []
             after: set[int] = set()
             for argument in capability.arguments:
                 value = self._value(luck, task, argument, shared)
                 if argument.entity:
-                    known = argument.entity in found or argument.entity in named
-                    if argument.entity in found:
-                        after.add(found[argument.entity])
+                    known = argument.entity in needs_of_ids or argument.entity in named
+                    if argument.entity in needs_of_ids:
+                        after.add(needs_of_ids[argument.entity])
                     named.add(argument.entity)
                     if argument.entity == capability.entity and capability.role == "record":
-                        own = queries.Part(capability.noun, str(value), known)
+                        target = queries.Part(capability.noun, str(value), known)
                     else:
                         parts.append(queries.Part(self._source.entities[argument.entity].noun, str(value), known))
                 else:
@@ -189,14 +189,14 @@ class ForgedTaskWriter:
                 about = queries.listed(self._source.entities[capability.entity], called, parts, again)
                 named.add(capability.entity)
             else:
-                about = queries.subject(capability, parts, own)
+                about = queries.subject(capability, parts, target)
             text = str(self._answers.value(task, capability, fact, 0, tuple(key)))
             wish = queries.wish(fact, about)
             needs.append(
                 Need(text, tuple(self.offers.names[capability.name]), arguments, tuple(sorted(after)), wish, capability.name)
             )
             if fact.entity:
-                found.setdefault(fact.entity, len(needs) - 1)
+                needs_of_ids.setdefault(fact.entity, len(needs) - 1)
                 named.add(fact.entity)
             sentences.append(queries.question(fact, about, luck.below(1_000)))
         return needs, sentences
@@ -204,7 +204,7 @@ class ForgedTaskWriter:
     def _named(self, task: str, capability: ForgedCapability, key: tuple[str, ...]) -> str:
         """What the user knows an entity of a list by, as the list shows it."""
         known_as = self._source.entities[capability.entity].known_as
-        fact = next((each for each in capability.facts if each.words == known_as), None)
+        fact = next((candidate for candidate in capability.facts if candidate.words == known_as), None)
         if fact is None:
             return self._answers.known(task, capability.entity, 0)
         return str(self._answers.value(task, capability, fact, 0, key))
@@ -223,9 +223,9 @@ class ForgedTaskWriter:
     def _candidates(self, luck: Luck, chosen: Sequence[Asked]) -> tuple[str, ...]:
         """Choose the tools on offer: up to three quarters serve the needs, in turns; others fill the rest."""
         catalog, slots = self.offers.catalog, min(self.candidates[1], len(self.offers.catalog))
-        lanes = [luck.order(self.offers.names[ask.capability.name]) for ask in chosen]
+        orders = [luck.order(self.offers.names[ask.capability.name]) for ask in chosen]
         room = max(slots - slots // 4, min(slots, 2 * len(chosen)))
-        turns = [lane[lap] for lap in range(max(map(len, lanes))) for lane in lanes if lap < len(lane)]
+        turns = [order[lap] for lap in range(max(map(len, orders))) for order in orders if lap < len(order)]
         picked = turns[:room]
         serving = set(turns)
         picked += luck.order([tool.name for tool in catalog if tool.name not in serving])[: slots - len(picked)]

@@ -48,7 +48,9 @@ def spec_of(name: str, schema: Mapping[str, Any], entity: str = "") -> Spec | No
     kind, form, words = schema.get("type", ""), schema.get("format", ""), split(name)
     choices = schema.get("enum")
     if choices:
-        known = [each for each in choices if not re.search("unspecified|unknown|undefined|invalid", str(each), re.IGNORECASE)]
+        known = [
+            choice for choice in choices if not re.search("unspecified|unknown|undefined|invalid", str(choice), re.IGNORECASE)
+        ]
         return {"form": "enum", "of": known or list(choices)}
     if kind == "boolean":
         return {"form": "boolean"}
@@ -56,13 +58,13 @@ def spec_of(name: str, schema: Mapping[str, Any], entity: str = "") -> Spec | No
         return _number(kind, words, schema)
     if kind not in ("string", ""):
         return None
-    found = {
+    forms = {
         "date": "day", "date-time": "moment", "datetime": "moment", "uuid": "uuid", "email": "email", "uri": "url",
         "url": "url", "ipv4": "ip", "slug": "slug", "hostname": "domain", "phone": "phone",
     }.get(form)  # fmt: skip
     if form in ("byte", "binary", "password"):
         return None
-    return {"form": found} if found else _text(words, schema, entity)
+    return {"form": forms} if forms else _text(words, schema, entity)
 
 
 def _text(words: list[str], schema: Mapping[str, Any], entity: str) -> Spec | None:
@@ -90,10 +92,10 @@ def _text(words: list[str], schema: Mapping[str, Any], entity: str) -> Spec | No
         form = "currency"
     if form == "title":
         nouns = set(entity.split("_"))
-        found = (
-            each for each, group in (("person", _PEOPLE), ("company", _COMPANIES), ("city", {"city", "town"})) if nouns & group
+        forms = (
+            kind for kind, group in (("person", _PEOPLE), ("company", _COMPANIES), ("city", {"city", "town"})) if nouns & group
         )
-        form = next(found, "country" if "country" in entity else "title")
+        form = next(forms, "country" if "country" in entity else "title")
     return {"form": form} if form else None
 
 
@@ -127,7 +129,7 @@ def distinctive(spec: Mapping[str, Any] | None) -> bool:
     if spec is None or spec["form"] in ("boolean", "year", "language", "country code", "currency", "topic"):
         return False
     if spec["form"] == "enum":
-        choices = {str(each) for each in spec["of"]}
+        choices = {str(choice) for choice in spec["of"]}
         return len(choices) >= 3 and all(len(choice) >= 4 and not choice.isdigit() for choice in choices)
     if spec["form"] in ("integer", "decimal", "money") and "low" in spec:
         return float(spec["high"]) - float(spec["low"]) >= 1_000
@@ -272,15 +274,15 @@ def matches(pattern: object, value: str) -> bool:
         return False
 
 
-def put_value(root: dict[str, Any], path: tuple[str, ...], place: int, value: Any) -> None:
-    """Set a value in nested mappings and lists; `place` is its place in the outermost list, and 0 in those within."""
+def put_value(root: dict[str, Any], path: tuple[str, ...], index: int, value: Any) -> None:
+    """Set a value in nested mappings and lists; `index` is its index in the outermost list, and 0 in those within."""
     here: Any = root
     outer = True
     for step, after in zip(path, (*path[1:], ""), strict=True):
         at: str | int = step
         empty = list if after == "[]" else dict
         if step == "[]":
-            at, outer = place if outer else 0, False
+            at, outer = index if outer else 0, False
             here += [empty() for _ in range(len(here), at + 1)]
         elif after:
             here.setdefault(step, empty())

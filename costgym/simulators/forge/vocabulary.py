@@ -72,7 +72,7 @@ class Vocabulary:
             return False
         if len(word) <= SHORT:
             return len(word) > 2 and word in self._plain
-        if any(each in self._plain for each in (word, singular(word), plural(word))):
+        if any(form in self._plain for form in (word, singular(word), plural(word))):
             return len(word) <= LONGEST_WORD + 5
         return len(word) <= LONGEST_WORD and (word in self._parts or self._little)
 

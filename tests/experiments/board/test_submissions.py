@@ -282,7 +282,7 @@ def test_a_board_of_more_seeds_shows_every_k_and_verifies(tmp_path: Path) -> Non
     section = page.partition('id="section-pass_hat_k"')[2].partition("</section>")[0]
     assert re.findall(r"k = (\d)", section) == list("123456")
     line = section.partition("react (simulated)")[2].partition("</tr>")[0]
-    assert re.findall(r">([\d.]+)</td>", line) == [f"{100 * share:.1f}" for share in row["pass_hat_k"]]
+    assert re.findall(r">([\d.]+)</td>", line) == [f"{100 * share:.0f}" for share in row["pass_hat_k"]]
     assert verify(folder).verified
     assert validate(pack(folder, tmp_path / "packed", "A", "a@example.org")).verified
     assert [condition.episodes for condition in make_run_config("quick", agents=["react"], seeds=8).tracks[0].conditions] == [

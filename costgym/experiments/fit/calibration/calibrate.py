@@ -89,40 +89,40 @@ def calibrate(
     for tool in prices:
         if tool not in by_tool:
             raise ConfigError("--price", f"the log has no tool {tool!r}; it has {', '.join(sorted(by_tool))}")
-    kept = {tool: found for tool, found in sorted(by_tool.items()) if _usable(found, timed) >= least}
-    if not kept:
+    fitted = {tool: calls for tool, calls in sorted(by_tool.items()) if _usable(calls, timed) >= least}
+    if not fitted:
         most = max(by_tool, key=lambda tool: _usable(by_tool[tool], timed))
         problem = f"no tool has {least} executed calls or more (the most: {_usable(by_tool[most], timed)}, of {most!r})"
         raise DataError(log, f"{problem}; log more calls, or pass --least-calls")
-    whole = fit(kept, gap_s)
+    whole = fit(fitted, gap_s)
     name = name or log.stem or "calibrated"
-    document = toolbench_document(name, whole) if read.trees else own_document(name, kept, whole)
+    document = toolbench_document(name, whole) if read.trees else own_document(name, fitted, whole)
     if tasks is not None:
         if read.trees:
             raise ConfigError("--tasks", "answer trees have tasks of their own")
         document["source"]["tasks"] = read_tasks(tasks)
     document = parse_yaml(yaml_text(document), "scenario")  # what is judged is what is written, its rounding included
     scenario = parse_scenario(document, "the fitted scenario" if tasks is None else tasks)
-    logged = {tool: episodes_of(found, gap_s) for tool, found in kept.items()}
+    logged = {tool: episodes_of(calls, gap_s) for tool, calls in fitted.items()}
     simulated: dict[str, list[Chain]] = {}
     if not read.trees:
         scenario.build()  # what cannot be played is not written
     if timed:
         simulated = _simulated(document, logged)
-    rows = {tool: _tool_report(found, whole, logged[tool], simulated.get(tool)) for tool, found in kept.items()}
+    rows = {tool: _tool_report(calls, whole, logged[tool], simulated.get(tool)) for tool, calls in fitted.items()}
     report = {
         "format": FORMAT,
         "calls": len(calls),
         "hours": None if hours is None else {"from": hours[0], "to": hours[1], "share": len(calls) / logged_calls},
         "own_tasks": tasks is not None,
         "records": dict(read.records),
-        "left_out": {tool: len(found) for tool, found in sorted(by_tool.items()) if tool not in kept},
+        "left_out": {tool: len(calls) for tool, calls in sorted(by_tool.items()) if tool not in fitted},
         "failures": document["failures"],
         "outages": None if whole.outages is None else asdict(whole.outages),
         "tools": rows,
-        "unseen": _unseen(kept, gap_s, timed),
+        "unseen": _unseen(fitted, gap_s, timed),
         "not_reproduced": _misses(rows),
-        "warnings": warnings(kept, whole, document),
+        "warnings": warnings(fitted, whole, document),
     }
     return Calibration(scenario, document, report, logged if timed else {}, simulated)
 
@@ -152,20 +152,20 @@ def _usable(calls: Sequence[LoggedCall], timed: bool) -> int:
 def _simulated(document: Mapping[str, Any], shape: Mapping[str, Sequence[Chain]]) -> dict[str, list[Chain]]:
     """Return the document's calls in the shape of a log, by the log's names of the tools."""
     names = dict(zip(shape, (tool["name"] for tool in document["source"]["tools"]), strict=True))
-    found = simulate(document, {names[tool]: chains for tool, chains in shape.items()})
-    return {tool: found[name] for tool, name in names.items()}
+    simulated_calls = simulate(document, {names[tool]: chains for tool, chains in shape.items()})
+    return {tool: simulated_calls[name] for tool, name in names.items()}
 
 
 def _misses(rows: Mapping[str, Any]) -> list[str]:
     """Return the figures that the written scenario does not reproduce, in words."""
-    found = []
+    misses = []
     for tool, row in rows.items():
         for name, figure in row.get("reproduced", {}).items():
             if not figure["within"]:
                 low, high = (written(name, end) for end in figure["ci95"])
                 world, log = written(name, figure["world"]), written(name, figure["log"])
-                found.append(f"{tool}: {FIGURES[name]} is {log} in the log ({low} to {high}) and {world} in the world")
-    return found
+                misses.append(f"{tool}: {FIGURES[name]} is {log} in the log ({low} to {high}) and {world} in the world")
+    return misses
 
 
 def written(name: str, value: float) -> str:
@@ -229,7 +229,7 @@ def _unseen(tools: dict[str, list[LoggedCall]], gap_s: float, timed: bool) -> di
 
 def _tool_report(calls: Sequence[LoggedCall], fit: Fit, logged: Sequence[Chain], simulated: Sequence[Chain] | None) -> Any:
     tool = calls[0].tool
-    own: dict[str, Figure] = figures(logged)
+    logged_figures: dict[str, Figure] = figures(logged)
     latency, price, stats = fit.latency[tool], fit.price[tool], require("scipy.stats", "train")
     statuses = Counter(call.status.label for call in calls)
     rows = {}
@@ -238,9 +238,9 @@ def _tool_report(calls: Sequence[LoggedCall], fit: Fit, logged: Sequence[Chain],
         rows[label] = {"rate": count / len(calls), "ci95": [float(interval.low), float(interval.high)]}
     return {
         "calls": len(calls),
-        "success": own["success"].value,
-        "success_ci95": [own["success"].low, own["success"].high],
-        **({"reproduced": compare(own, figures(simulated, intervals=False))} if simulated else {}),
+        "success": logged_figures["success"].value,
+        "success_ci95": [logged_figures["success"].low, logged_figures["success"].high],
+        **({"reproduced": compare(logged_figures, figures(simulated, intervals=False))} if simulated else {}),
         "reliability": fit.failures.reliability[tool],
         "slip": fit.failures.of(tool)[0],
         "persistence": fit.failures.of(tool)[1],

@@ -36,7 +36,7 @@ def fit(tools: dict[str, list[LoggedCall]], gap_s: float) -> Fit:
     outages = find_outages(tools, gap_s)
     tools = tools if outages is None else outages.without(tools)
     latency = {tool: fits.fit_latency(calls) for tool, calls in tools.items()}
-    slow = {tool: found.slow_timeouts for tool, found in latency.items() if found is not None}
+    slow = {tool: speed.slow_timeouts for tool, speed in latency.items() if speed is not None}
     chains = {tool: list(fits.chains(calls, gap_s)) for tool, calls in tools.items()}
     price = {tool: fits.fit_price(calls) for tool, calls in tools.items()}
     return Fit(latency, price, fits.fit_failures(chains, slow), outages)
@@ -73,8 +73,8 @@ def own_document(name: str, tools: dict[str, list[LoggedCall]], fit: Fit) -> dic
     listed = [_tool(tool, names[tool], calls, fit, memory) for tool, calls in tools.items()]
     fees = [price.fee for price in fit.price.values() if price is not None]
     failed = {tool for tool, calls in tools.items() if any(call.status in fits.FAILS for call in calls)}
-    told = [price.failures_free for tool, price in fit.price.items() if price is not None and tool in failed]
-    free_failures = bool(told) and all(told)
+    free_of_charge = [price.failures_free for tool, price in fit.price.items() if price is not None and tool in failed]
+    free_failures = bool(free_of_charge) and all(free_of_charge)
     document: dict[str, Any] = {
         "name": name,
         "description": f"Fitted to {sum(map(len, tools.values()))} logged calls of {len(tools)} tools.",
@@ -149,7 +149,7 @@ def _memory(fit: Fit) -> dict[str, float] | None:
     duration."""
     # Pay-per-use prices a second by memory in tiers, so the price of a second is divided by each tier's rate, and the tier
     # whose range holds the result is the tool's.
-    found: dict[str, float] = {}
+    sizes_mb: dict[str, float] = {}
     for tool, price in fit.price.items():
         if price is None or price.model != "duration" or abs(price.base) > 0.1 * price.fee:
             return None
@@ -158,8 +158,8 @@ def _memory(fit: Fit) -> dict[str, float] | None:
         sizes = [per_ms / rate for (low, high), rate in zip(edges, CPU_RATE, strict=True) if low < per_ms / rate <= high]
         if not sizes:
             return None
-        found[tool] = sizes[0]
-    return found or None
+        sizes_mb[tool] = sizes[0]
+    return sizes_mb or None
 
 
 def _tasks(tools: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -185,21 +185,21 @@ def _tasks(tools: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def warnings(tools: dict[str, list[LoggedCall]], fit: Fit, document: dict[str, Any]) -> list[str]:
     """Return the warnings about properties of the log that the scenario cannot express."""
-    own = document.get("source", {}).get("kind") == "own"  # answer trees have no times
-    found = []
+    is_own = document.get("source", {}).get("kind") == "own"  # answer trees have no times
+    notes = []
     for tool, price in fit.price.items():
         if price is not None and document.get("pricing") == "flat" and price.flat_error > 0.1:
             better = {"duration": "by duration", "token": "by token"}.get(price.model, "otherwise")
-            found.append(
+            notes.append(
                 f"{tool}: its price varies ({price.flat_error:.0%} around the mean, {better}); the scenario has the mean"
             )
-    if own and all(latency is None for latency in fit.latency.values()):
-        found.append("the log has no durations; the scenario's are 1 s")
-    unpriced = [tool for tool in tools if own and fit.price[tool] is None]
+    if is_own and all(latency is None for latency in fit.latency.values()):
+        notes.append("the log has no durations; the scenario's are 1 s")
+    unpriced = [tool for tool in tools if is_own and fit.price[tool] is None]
     if unpriced:
         whose = "" if len(unpriced) == len(tools) else f" of {', '.join(unpriced)}"
-        found.append(f"the log has no prices{whose}; the scenario's are 0")
+        notes.append(f"the log has no prices{whose}; the scenario's are 0")
     for tool, calls in tools.items():
         if fits.fit_rate_limit(calls) is None and any(call.status is Status.RATE_LIMITED for call in calls):
-            found.append(f"{tool}: rate limits were met, but no window fits them")
-    return found + (hidden_structure(tools if fit.outages is None else fit.outages.without(tools)) if own else [])
+            notes.append(f"{tool}: rate limits were met, but no window fits them")
+    return notes + (hidden_structure(tools if fit.outages is None else fit.outages.without(tools)) if is_own else [])

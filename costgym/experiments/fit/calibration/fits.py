@@ -103,9 +103,9 @@ def durations(calls: Sequence[LoggedCall]) -> FloatArray:
     """Durations that show a tool's own speed, seconds, (n,): executed, warm, neither cut off nor refused at the door. Where
     enough calls worked, only theirs count."""
     working = sum(call.status in WORKS and not call.cold and call.latency_s is not None for call in calls)
-    own = WORKS if working >= LEAST_WORKING else WORKS | FAILS - {Status.TIMEOUT, Status.CONNECTION_ERROR}
-    found = [call.latency_s for call in calls if call.status in own and not call.cold and call.latency_s is not None]
-    return np.maximum(np.array(found, dtype=np.float64), SHORTEST_S)
+    counted = WORKS if working >= LEAST_WORKING else WORKS | FAILS - {Status.TIMEOUT, Status.CONNECTION_ERROR}
+    seconds = [call.latency_s for call in calls if call.status in counted and not call.cold and call.latency_s is not None]
+    return np.maximum(np.array(seconds, dtype=np.float64), SHORTEST_S)
 
 
 def _lognormal(seconds: FloatArray, censored: int = 0, limit_s: float = 0.0) -> tuple[float, float]:
@@ -260,8 +260,8 @@ def fit_failures(tools: dict[str, list[list[Status]]], slow: dict[str, float]) -
     own. A tool also has its own slip and persistence where they explain its outcomes better (likelihood ratio, 1 %).
     """
     optimize = require("scipy.optimize", "train")
-    rates = {name: success_rate(found, slow.get(name, 0.0)) for name, found in tools.items()}
-    counted = {name: Counter(map(_counts, found)) for name, found in tools.items()}
+    rates = {name: success_rate(chains, slow.get(name, 0.0)) for name, chains in tools.items()}
+    counted = {name: Counter(map(_counts, chains)) for name, chains in tools.items()}
     if all(rate == 1.0 for rate in rates.values()):
         return FailureFit(0.0, 0.0, 1.0, {"server_error": 1.0}, dict.fromkeys(rates, 1.0))
 
@@ -275,7 +275,7 @@ def fit_failures(tools: dict[str, list[list[Status]]], slow: dict[str, float]) -
         # several starts and no gradients: the likelihood has a kink wherever a tool's slip reaches its own limit
         starts = [(0.1 * bound, 0.1), (0.4 * bound, 0.5), (0.9 * bound, 0.1)]
         bounds = [(1e-4 * bound, bound), (0.0, 0.95)]
-        found = [
+        chains = [
             optimize.minimize(
                 lambda point: sum(cost(name, float(point[0]), float(point[1])) for name in names),
                 start,
@@ -284,7 +284,7 @@ def fit_failures(tools: dict[str, list[list[Status]]], slow: dict[str, float]) -
             )
             for start in starts
         ]
-        least = min(found, key=lambda each: float(each.fun))
+        least = min(chains, key=lambda each: float(each.fun))
         return float(least.fun), float(least.x[0]), float(least.x[1])
 
     most = {name: min(MAX_SLIP, rate, 1.0 - rate) for name, rate in rates.items()}
@@ -330,15 +330,15 @@ def _chain_log_likelihood(counts: Counts, weights: tuple[float, float, float], s
             total.append(math.log(weight) + sum(likely))
     # log-sum-exp over the hidden states, since a long chain's likelihood underflows
     top = max(total)
-    return top + math.log(sum(math.exp(each - top) for each in total))
+    return top + math.log(sum(math.exp(part - top) for part in total))
 
 
 def _kinds(tools: dict[str, list[list[Status]]], slow: dict[str, float]) -> dict[str, float]:
     """Return the shares of the ways to fail; every failure of the chain is drawn from them, the usual ones too."""
     counts: Counter[str] = Counter()
-    for name, found in tools.items():
-        statuses = Counter(status for chain in found for status in chain if status in FAILS)
-        beyond = round(slow.get(name, 0.0) * sum(map(len, found)))
+    for name, chains in tools.items():
+        statuses = Counter(status for chain in chains for status in chain if status in FAILS)
+        beyond = round(slow.get(name, 0.0) * sum(map(len, chains)))
         statuses[Status.TIMEOUT] = max(0, statuses[Status.TIMEOUT] - beyond)
         counts.update({status.label: count for status, count in statuses.items() if count})
     shares = {name: round(counts[name] / counts.total(), 4) for name in (*KINDS, *SILENT_KINDS) if counts[name]}
@@ -360,22 +360,22 @@ def _sticky(tools: dict[str, list[list[Status]]], kinds: dict[str, float], optim
                 for name, weight in kinds.items()
             ]
             top = max(usual)
-            total -= top + math.log(sum(math.exp(each - top) for each in usual))
+            total -= top + math.log(sum(math.exp(part - top) for part in usual))
         return total
 
     return float(optimize.minimize_scalar(cost, bounds=(1e-6, 1 - 1e-6), method="bounded").x)
 
 
 def outcome_log_likelihood(
-    found: Sequence[Sequence[Status]], rate: float, slip: float, persistence: float
+    chains: Sequence[Sequence[Status]], rate: float, slip: float, persistence: float
 ) -> tuple[float, float]:
     """Log-likelihood a call of unseen outcomes: under the fitted chain, and under independent failures of the same rate."""
     slip = min(slip, max(1e-6, min(rate, 1.0 - rate)))
     weights = _state_weights(reliability_of(rate, slip), slip)
     chance = min(1 - 1e-3, max(1e-3, rate))
-    calls = sum(map(len, found))
-    chained = sum(_chain_log_likelihood(_counts(chain), weights, slip, persistence) for chain in found)
-    alone = sum(math.log(chance if status in WORKS else 1 - chance) for chain in found for status in chain)
+    calls = sum(map(len, chains))
+    chained = sum(_chain_log_likelihood(_counts(chain), weights, slip, persistence) for chain in chains)
+    alone = sum(math.log(chance if status in WORKS else 1 - chance) for chain in chains for status in chain)
     return chained / max(1, calls), alone / max(1, calls)
 
 
@@ -391,9 +391,9 @@ def fit_rate_limit(calls: Sequence[LoggedCall]) -> tuple[int, float] | None:
         return None
     wrong: dict[tuple[int, float], int] = {}
     for window_s in WINDOWS_S:
-        before, own = _within(admitted, np.array(refused), window_s), _within(admitted, admitted, window_s)
+        before, among_admitted = _within(admitted, np.array(refused), window_s), _within(admitted, admitted, window_s)
         for limit in sorted({int(count) for count in before if count > 0}):
-            wrong[limit, window_s] = int((before < limit).sum() + (own >= limit).sum())
+            wrong[limit, window_s] = int((before < limit).sum() + (among_admitted >= limit).sum())
     return min(wrong, key=wrong.__getitem__, default=None)
 
 

@@ -57,7 +57,7 @@ def simulate(document: Mapping[str, Any], chains: Mapping[str, Sequence[Chain]])
     tasks = [{"query": t["name"], "needs": need, "tools": [t["name"]]} for t, need in zip(tools, needs, strict=True)]
     source = {**document["source"], "tools": tools, "tasks": tasks}
     world = parse_scenario({**document, "source": source}, "the fitted scenario").build()
-    found: dict[str, list[Chain]] = {}
+    calls_of_tool: dict[str, list[Chain]] = {}
     wanted = min(MAX_TOOL_CALLS, max(MIN_TOOL_CALLS, SIMULATED_CALLS // max(1, len(tools))))
     for number, tool in enumerate(tools):
         name, played = str(tool["name"]), []
@@ -73,10 +73,10 @@ def simulate(document: Mapping[str, Any], chains: Mapping[str, Sequence[Chain]])
                     calls.append(episode.submit(0))
                 while episode.in_flight:
                     episode.wait()
-                ran = ((each.submitted_s, each.finished_s - each.submitted_s, each.status, each.price) for each in calls)
-                played.append([LoggedCall(name, *each) for each in ran])
-        found[name] = played
-    return found
+                ran = ((call.submitted_s, call.finished_s - call.submitted_s, call.status, call.price) for call in calls)
+                played.append([LoggedCall(name, *call) for call in ran])
+        calls_of_tool[name] = played
+    return calls_of_tool
 
 
 # -- figures ----------------------------------------------------------------------------------------------------------------
@@ -102,11 +102,11 @@ def figures(chains: Sequence[Chain], intervals: bool = True) -> dict[str, Figure
         drawn = np.random.default_rng(0).integers(len(units), size=(RESAMPLES, len(units)))
         weights = np.stack([np.bincount(row, minlength=len(units)) for row in drawn]).astype(np.float64)  # (RESAMPLES, units)
     counts = np.array([_counts(unit) for unit in units], dtype=np.float64)  # (units, 2 * shares)
-    found = {}
+    by_name = {}
     for index, name in enumerate(("success", "failure_after_failure", "failure_run", "refused", "price")):
-        found[name] = _ratio(counts[:, 2 * index], counts[:, 2 * index + 1], weights, proportion=name != "price")
-    begins = found["failure_run"]  # the share of failures that begin a run
-    found["failure_run"] = (
+        by_name[name] = _ratio(counts[:, 2 * index], counts[:, 2 * index + 1], weights, proportion=name != "price")
+    begins = by_name["failure_run"]  # the share of failures that begin a run
+    by_name["failure_run"] = (
         Figure(1 / begins.value, 1 / begins.high, 1 / max(begins.low, 1e-9)) if begins.value else Figure(None)
     )
     for name, share in _QUANTILES.items():
@@ -114,8 +114,8 @@ def figures(chains: Sequence[Chain], intervals: bool = True) -> dict[str, Figure
         values = [
             (c.latency_s, i) for i, unit in enumerate(units) for c in unit if c.status in wanted and c.latency_s is not None
         ]
-        found[name] = _quantile(values, share, weights) if len(values) >= _LEAST[name] else Figure(None)
-    return {name: found[name] for name in FIGURES}
+        by_name[name] = _quantile(values, share, weights) if len(values) >= _LEAST[name] else Figure(None)
+    return {name: by_name[name] for name in FIGURES}
 
 
 def _counts(chain: Chain) -> list[float]:

@@ -93,34 +93,36 @@ def hidden_structure(tools: Calls) -> list[str]:
     """Say in words what a log holds that the scenario cannot express; `tools` has each tool's calls in order of time."""
     stats = require("scipy.stats", "train")
     shares = {tool: _shares(calls) for tool, calls in tools.items()}
-    found: list[str] = []
+    structure: list[str] = []
     for tool, share in shares.items():
-        found += _times_of_day(tool, share, _medians(tools[tool]), ALPHA / len(tools))
+        structure += _times_of_day(tool, share, _medians(tools[tool]), ALPHA / len(tools))
         windows, rates = np.array(sorted(share)), np.array([share[window] for window in sorted(share)])
         if len(windows) >= LEAST and len(set(rates)) > 1:
             half = len(rates) // 2
             if stats.mannwhitneyu(rates[:half], rates[half:]).pvalue < ALPHA / len(tools):
-                found.append(
+                structure.append(
                     f"{tool}: success drifts, from {rates[:half].mean():.1%} to {rates[half:].mean():.1%}; the world's does not"
                 )
         failed = [_soon(a, b) for a, b in pairwise(tools[tool]) if a.status in FAILS]
         worked = [_soon(a, b) for a, b in pairwise(tools[tool]) if a.status in WORKS]
         if len(failed) >= LEAST and np.mean(failed) - np.mean(worked or [False]) > AGAIN_SHARE:
-            found.append(f"{tool}: {np.mean(failed):.0%} of the failed calls are tried again at once; each counts as a call")
+            structure.append(
+                f"{tool}: {np.mean(failed):.0%} of the failed calls are tried again at once; each counts as a call"
+            )
     for one, other, correlation in _together(shares):
-        found.append(f"{one} and {other} fail at the same times (correlation {correlation:.2f}); in the world they do not")
-    return found
+        structure.append(f"{one} and {other} fail at the same times (correlation {correlation:.2f}); in the world they do not")
+    return structure
 
 
 def _times_of_day(tool: str, shares: Mapping[int, float], medians_s: Mapping[int, float], alpha: float) -> Iterator[str]:
     """Say in words at which hours calls of a tool fail more often, or take longer."""
-    for told, unit, good in (("success depends", "{:.1%}", shares), ("durations depend", "{:.3g} s", medians_s)):
+    for what, unit, good in (("success depends", "{:.1%}", shares), ("durations depend", "{:.3g} s", medians_s)):
         sign = 1.0 if good is shares else -1.0  # of durations the longest are the worst
         if (worst := _worst_hours({window: sign * value for window, value in good.items()}, alpha)) is not None:
             mean, begin, end = worst
             span, rest = f"{begin},{end}", f"{end},{begin}"
             yield (
-                f"{tool}: {told} on the time of day ({unit.format(sign * mean)} from {begin}:00 to {end}:00); "
+                f"{tool}: {what} on the time of day ({unit.format(sign * mean)} from {begin}:00 to {end}:00); "
                 f"a world's does not, but --hours {span} and --hours {rest} fit a world each"
             )
 
@@ -135,7 +137,7 @@ def _worst_hours(values: Mapping[int, float], alpha: float) -> tuple[float, int,
         return None
     if require("scipy.stats", "train").kruskal(*several.values()).pvalue >= alpha:
         return None
-    means = {hour: float(each.mean()) for hour, each in several.items()}
+    means = {hour: float(of_hour.mean()) for hour, of_hour in several.items()}
     middle = (min(means.values()) + max(means.values())) / 2
     worst = [min(means, key=means.__getitem__)]
     while means.get((worst[0] - 1) % 24, middle) < middle:

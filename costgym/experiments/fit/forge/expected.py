@@ -79,11 +79,11 @@ def forge_queries(
     by_key = {_key(operation.name): operation for operation in operations}
     questions = [_resolved(question, by_key, operations) for question in _questions(queries)]
     chosen = _chosen(questions, operations)
-    known = {str(each["name"]): dict(each["profile"]) for each in profiles}
+    known = {str(entry["name"]): dict(entry["profile"]) for entry in profiles}
     tools = []
-    for each in chosen:
-        tool = {"name": names[each.name], "capability": names[each.name], "profile": known.get(each.name, OWN_PROFILE)}
-        tools.append(tool_of(tool, (), each))
+    for entry in chosen:
+        tool = {"name": names[entry.name], "capability": names[entry.name], "profile": known.get(entry.name, OWN_PROFILE)}
+        tools.append(tool_of(tool, (), entry))
     writing = {tool["name"] for tool in tools if tool.get("writes")}
     calls = [call for question in questions for call in question.calls]
     made_up = sum(result is None for *_, result in calls)
@@ -122,7 +122,7 @@ def _questions(path: Path) -> Iterator[Question]:
     if path.suffix.lower() in (".yaml", ".yml"):
         listed = read_yaml(path)
         listed = listed.get("queries", listed) if isinstance(listed, dict) else listed
-        records = [Record(f"question {n}", each) for n, each in enumerate(listed if isinstance(listed, list) else [listed], 1)]
+        records = [Record(f"question {n}", part) for n, part in enumerate(listed if isinstance(listed, list) else [listed], 1)]
     else:
         records = read_records(path)
     if not records:
@@ -152,10 +152,10 @@ def _resolved(question: Question, by_key: Mapping[str, Operation], operations: S
     exact = {operation.name for operation in operations}
     calls = []
     for tool, arguments, result in question.calls:
-        found = tool if tool in exact else by_key[_key(tool)].name if _key(tool) in by_key else ""
-        if not found:
+        name_of_tool = tool if tool in exact else by_key[_key(tool)].name if _key(tool) in by_key else ""
+        if not name_of_tool:
             raise UnknownName(f"tool of {question.location}", tool, sorted(exact))
-        calls.append((found, arguments, result))
+        calls.append((name_of_tool, arguments, result))
     return question._replace(calls=calls)
 
 
@@ -166,8 +166,8 @@ def _chosen(questions: Sequence[Question], operations: Sequence[Operation]) -> l
         raise ConfigError("--queries", f"expected questions that need at most {MOST_TOOLS} tools, got {len(needed)}")
     distinct = {operation.name: operation for operation in operations}
     others = sorted(distinct.keys() - needed, key=lambda name: stable_integer(0, "other tool", name))
-    kept = needed | set(others[: MOST_TOOLS - len(needed)])
-    return [operation for name, operation in distinct.items() if name in kept]
+    chosen_names = needed | set(others[: MOST_TOOLS - len(needed)])
+    return [operation for name, operation in distinct.items() if name in chosen_names]
 
 
 def _offered(question: Question, chosen: Sequence[Operation], names: Mapping[str, str]) -> list[str]:
@@ -177,20 +177,20 @@ def _offered(question: Question, chosen: Sequence[Operation], names: Mapping[str
     def luck(name: str) -> int:
         return stable_integer(0, "offered", question.query, name)
 
-    others = sorted((each.name for each in chosen if each.name not in needed), key=luck)
+    others = sorted((operation.name for operation in chosen if operation.name not in needed), key=luck)
     return [names[name] for name in sorted([*needed, *others[: max(0, OFFERED - len(needed))]], key=luck)]
 
 
 def _answered(question: Question, by_key: Mapping[str, Operation]) -> Iterator[LoggedCall]:
     """The calls of a question with results."""
-    said = normalise(question.query)
+    query_text = normalise(question.query)
     for index, (tool, arguments, result) in enumerate(question.calls):
         if result is None:
             later = {
                 name: value
                 for _, others, _ in question.calls[index + 1 : index + 2]
                 for name, value in others.items()
-                if isinstance(value, str | int | float) and not isinstance(value, bool) and normalise(value) not in said
+                if isinstance(value, str | int | float) and not isinstance(value, bool) and normalise(value) not in query_text
             }
             result = _made_up(question.query, index, by_key[_key(tool)], arguments, later)
         yield LoggedCall(tool, float(index), None, Status.OK, episode=question.location, arguments=arguments, result=result)

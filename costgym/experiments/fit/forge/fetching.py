@@ -79,8 +79,8 @@ def asked(command: str) -> tuple[str, Callable[[], bytes]]:
             raise
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
-        said = "no answer within 60 s" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
-        raise ConfigError("SOURCE", f"{words[0]} does not list its tools: {said:.200}") from None
+        reason_given = "no answer within 60 s" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
+        raise ConfigError("SOURCE", f"{words[0]} does not list its tools: {reason_given:.200}") from None
     content = json.dumps({"tools": listed}, ensure_ascii=True).encode()
     plain = re.sub(r"[^A-Za-z0-9 _-]+", "-", name[:60]).strip("- ")
     return f"{plain or Path(words[-1]).stem}.mcp.json", lambda: content
@@ -93,7 +93,7 @@ async def _ask(words: list[str]) -> tuple[str, list[dict[str, Any]]]:
     from mcp.client.stdio import StdioServerParameters, stdio_client
     from mcp.types import PaginatedRequestParams
 
-    found: list[dict[str, Any]] = []
+    listed: list[dict[str, Any]] = []
     parameters = StdioServerParameters(command=words[0], args=words[1:])
     with anyio.fail_after(ASKING_S):
         async with stdio_client(parameters) as (reads, writes), ClientSession(reads, writes) as session:
@@ -101,8 +101,8 @@ async def _ask(words: list[str]) -> tuple[str, list[dict[str, Any]]]:
             cursor: str | None = None
             for _ in range(MAX_PAGES):
                 page = await session.list_tools(params=PaginatedRequestParams(cursor=cursor) if cursor else None)
-                found += [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in page.tools]
+                listed += [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in page.tools]
                 cursor = page.next_cursor
                 if not cursor:
                     break
-    return name, found
+    return name, listed

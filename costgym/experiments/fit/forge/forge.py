@@ -59,15 +59,15 @@ class Tally:
     unused: Counter[str] = field(default_factory=Counter)
     skipped: list[dict[str, str]] = field(default_factory=list)
 
-    def add(self, found: Mapping[str, Any]) -> None:
+    def add(self, reading: Mapping[str, Any]) -> None:
         """Add what was read of one document, as `read` gives it."""
-        self.skipped += [{"place": place, "reason": reason} for place, reason in found["skipped"]]
-        if found["api"] is not None:
+        self.skipped += [{"place": location, "reason": reason} for location, reason in reading["skipped"]]
+        if reading["api"] is not None:
             self.documents += 1
-            self.operations += found["operations"]
-            self.used += len(found["api"]["capabilities"])
-            self.written += sum("verb" in each for each in found["api"]["capabilities"])
-            self.unused.update(found["unused"])
+            self.operations += reading["operations"]
+            self.used += len(reading["api"]["capabilities"])
+            self.written += sum("verb" in capability for capability in reading["api"]["capabilities"])
+            self.unused.update(reading["unused"])
 
     def report(self) -> dict[str, Any]:
         """The tally as plain data."""
@@ -84,7 +84,7 @@ def read(document: Document) -> dict[str, Any]:
         "api": api_document(graph),
         "operations": len(api.operations),
         "unused": dict(graph.unused),
-        "skipped": [[each.place, each.reason] for each in api.skipped],
+        "skipped": [[skipped.place, skipped.reason] for skipped in api.skipped],
     }
 
 
@@ -103,10 +103,10 @@ def forge(
     tally, apis = Tally(), []
     for source in sources:
         for document in documents(source, cache):
-            found = read(document)
-            tally.add(found)
-            if found["api"] is not None and found["api"]["capabilities"]:
-                apis.append(found["api"])
+            reading = read(document)
+            tally.add(reading)
+            if reading["api"] is not None and reading["api"]["capabilities"]:
+                apis.append(reading["api"])
     made = world_document(apis[:8], name, seed, 64, profiles, settings, own) if apis else None
     if made is None:
         reasons = [f"{count} operations: {reason}" for reason, count in tally.unused.most_common(3)]
@@ -180,7 +180,7 @@ def forge_folder(
     Yields progress, `{"read": n, "of": N}` and `{"made": n, "of": N}`, and at last `{"report": ...}`. Raises ConfigError if the
     folder holds worlds of other arguments, or there are too few usable documents.
     """
-    listed = [(source, place) for source in sources for place in range(len(_documents(source, cache)))]
+    listed = [(source, index) for source in sources for index in range(len(_documents(source, cache)))]
     arguments = {
         "format": "costgym.forge/1", "version": __version__, "sources": list(sources), "worlds": worlds, "seed": seed,
         "profiles": [dict(profile) for profile in profiles], "settings": None if settings is None else dict(settings),
@@ -189,11 +189,11 @@ def forge_folder(
     _claim(out / MANIFEST, arguments)
     tally, digests = Tally(), []
     usable: dict[str, list[tuple[int, str]]] = {split: [] for split in SHARES}
-    tasks = [(number, source, place) for number, (source, place) in enumerate(listed)]
+    tasks = [(number, source, index) for number, (source, index) in enumerate(listed)]
     chunks = [tasks[start : start + 20] for start in range(0, len(tasks), 20)]
-    for number, found in enumerate(engine.stream(_read_apis, (str(out), str(cache)), chunks)):
-        tally.add(found)
-        api = found["api"]
+    for number, reading in enumerate(engine.stream(_read_apis, (str(out), str(cache)), chunks)):
+        tally.add(reading)
+        api = reading["api"]
         if api is not None:
             digests.append(api["document"]["digest"])
             if len(api["capabilities"]) >= LEAST:
@@ -270,11 +270,11 @@ def _api_file(out: str, number: int) -> Path:
 def _read_apis(shared: tuple[str, str], tasks: Sequence[tuple[int, str, int]]) -> Iterator[dict[str, Any]]:
     """Read some documents, and keep what was read; what is kept already is not read again."""
     out, cache = shared
-    for number, source, place in tasks:
+    for number, source, index in tasks:
         file = _api_file(out, number)
         if not file.is_file():
-            found = read(_documents(source, Path(cache))[place])
-            content = json.dumps(found, separators=(",", ":"), ensure_ascii=True).encode()
+            reading = read(_documents(source, Path(cache))[index])
+            content = json.dumps(reading, separators=(",", ":"), ensure_ascii=True).encode()
             write_atomically(file, gzip.compress(content, 6, mtime=0))
         yield _api(out, number)
 
@@ -295,9 +295,9 @@ def _make_block(shared: tuple[Any, ...], task: tuple[int, int]) -> Iterator[dict
     """Compose some worlds of a split into one file; a file that is there is kept."""
     out, split, *_ = shared
     first, count = task
-    place = Path(out) / split / f"worlds-{first:06d}.jsonl"
-    about = place.with_suffix(".json")
-    if place.is_file() and about.is_file():
+    path = Path(out) / split / f"worlds-{first:06d}.jsonl"
+    about = path.with_suffix(".json")
+    if path.is_file() and about.is_file():
         yield json.loads(about.read_text(encoding="utf-8"))
         return
     lines: list[bytes] = []
@@ -308,8 +308,8 @@ def _make_block(shared: tuple[Any, ...], task: tuple[int, int]) -> Iterator[dict
         most = max(most, min(len(document["source"]["tools"]), 16))
         lines.append(json.dumps(document, separators=(",", ":"), ensure_ascii=True).encode() + b"\n")
     offsets = [0, *accumulate(map(len, lines))][:-1]
-    write_atomically(place, b"".join(lines))
-    block = {"file": place.name, "offsets": offsets, "most_candidates": most, "rejected": dict(rejected)}
+    write_atomically(path, b"".join(lines))
+    block = {"file": path.name, "offsets": offsets, "most_candidates": most, "rejected": dict(rejected)}
     write_atomically(about, json.dumps(block, separators=(",", ":")))
     yield block
 
@@ -323,9 +323,9 @@ def _make_world(shared: tuple[Any, ...], number: int, rejected: Counter[str]) ->
         main, category = usable[order[(number + attempt // ATTEMPTS) % len(usable)]]
         chosen = [main]
         if luck % 1000 < 1000 * PARTNERED:
-            others = [each for each, field in usable if field == category and each != main]
+            others = [api for api, field in usable if field == category and api != main]
             chosen += [others[luck // 1000 % len(others)]] if others else []
-        apis = [_kept_api(out, each)["api"] for each in chosen]
+        apis = [_kept_api(out, api)["api"] for api in chosen]
         name = f"{split}-{number:05d}"
         made = world_document(apis, name, luck >> 2, CAPABILITIES, profiles, settings)
         if made is None:
@@ -339,4 +339,4 @@ def _make_world(shared: tuple[Any, ...], number: int, rejected: Counter[str]) ->
 
 @lru_cache(maxsize=8)
 def _order(count: int, seed: int, split: str) -> tuple[int, ...]:
-    return tuple(sorted(range(count), key=lambda each: stable_integer(seed, "order", split, each)))
+    return tuple(sorted(range(count), key=lambda index: stable_integer(seed, "order", split, index)))

@@ -55,18 +55,18 @@ def documents(source: str, cache: Path) -> list[Document]:
     path = downloaded(source.removeprefix(REGISTRY), cache) if source.startswith(REGISTRY) else Path(source)
     if path.is_dir():
         names = _names(path)
-        found = [Document(name, partial(_bytes, path / name, name), partial(_neighbour, path)) for name in names]
+        listed = [Document(name, partial(_bytes, path / name, name), partial(_neighbour, path)) for name in names]
     elif path.name.endswith(ARCHIVES) and path.is_file():
-        found = _of_archive(path)
+        listed = _of_archive(path)
     elif path.is_file():
-        found = [Document(path.name, partial(_bytes, path, path.name), partial(_neighbour, path.parent))]
+        listed = [Document(path.name, partial(_bytes, path, path.name), partial(_neighbour, path.parent))]
     else:
         raise ConfigError(
             "SOURCE", f"expected a file, a folder, an archive, registry:NAME@VERSION or mcp:COMMAND, got {source!r}"
         )
-    if not found:
+    if not listed:
         raise ConfigError("SOURCE", f"{source}: no file in it ends in {', '.join(SUFFIXES)}")
-    return found
+    return listed
 
 
 def _is_document(name: str) -> bool:
@@ -159,7 +159,7 @@ def _zipped(path: Path) -> tuple[Callable[[str], bytes], list[str]]:
 
 def _tarred(path: Path) -> tuple[Callable[[str], bytes], list[str]]:
     """The members of a tar archive. It is unpacked into memory once, since it can only be read from front to back."""
-    found: dict[str, bytes] = {}
+    packed: dict[str, bytes] = {}
     total = 0
     with tarfile.open(path) as store:
         for number, member in enumerate(store):
@@ -167,17 +167,17 @@ def _tarred(path: Path) -> tuple[Callable[[str], bytes], list[str]]:
             if number >= MAX_FILES or not member.isfile() or not name.endswith(SUFFIXES) or name.endswith(".py"):
                 continue
             if member.size > MAX_BYTES or total + member.size > MAX_TOTAL:
-                found[name] = b""
+                packed[name] = b""
                 continue
             reader = store.extractfile(member)
             if reader is not None:
                 # kept packed: a collection of 430 MB takes 60 MB so
-                found[name] = zlib.compress(reader.read(), 1)
+                packed[name] = zlib.compress(reader.read(), 1)
                 total += member.size
 
     def read(name: str) -> bytes:
-        if not found[name]:
+        if not packed[name]:
             raise DataError(name, f"expected at most {MAX_BYTES // 2**20} MiB")
-        return _unpacked(zlib.decompress(found[name]), name)
+        return _unpacked(zlib.decompress(packed[name]), name)
 
-    return read, list(found)
+    return read, list(packed)

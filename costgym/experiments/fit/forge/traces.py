@@ -195,14 +195,14 @@ def needs_of(query: str, answered: str, calls: Sequence[LoggedCall], names: Mapp
         fact = link or next((leaf for leaf in leaves if answered and fact_in(leaf, answered)), None)
         new = [leaf for leaf in leaves if normalise(leaf) not in normalise(query)]
         fact = fact or (new or leaves)[0]
-        asked = link is None and (not answered or fact_in(fact, answered))
+        is_asked = link is None and (not answered or fact_in(fact, answered))
         text = call.result if isinstance(call.result, str) else json.dumps(call.result, ensure_ascii=False)
         need = {
             "capability": names[call.tool],
             "arguments": wanted,
             "fact": fact,
             "result": text[:LONGEST_RESULT],
-            "asked": asked,
+            "asked": is_asked,
         }
         if fact_in(fact, normalise(need["result"])):
             needs.append(need)

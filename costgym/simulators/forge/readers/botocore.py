@@ -32,19 +32,19 @@ def about(document: Mapping[str, Any], name: str) -> tuple[str, str, str]:
 def operations(document: Mapping[str, Any], name: str, fetch: Fetch | None = None) -> Iterator[Operation]:
     """All operations of a service model."""
     shapes = mapping(document.get("shapes"))
-    references = References({"shapes": {key: _schema(mapping(each)) for key, each in shapes.items()}}, name)
-    for label, given in mapping(document.get("operations")).items():
-        if not isinstance(given, dict):
+    references = References({"shapes": {key: _schema(mapping(member)) for key, member in shapes.items()}}, name)
+    for label, operation in mapping(document.get("operations")).items():
+        if not isinstance(operation, dict):
             continue
-        http = mapping(given.get("http"))
-        text = _text(given.get("documentation"))
-        taken = mapping(_shape(shapes, given.get("input")).get("members"))
-        words = {key: _text(mapping(each).get("documentation"), 200) for key, each in taken.items()}
-        parameters = members(_pointer(given.get("input")), references, told=words)
-        errors = (_shape(shapes, each) for each in listing(given.get("errors")))
+        http = mapping(operation.get("http"))
+        text = _text(operation.get("documentation"))
+        taken = mapping(_shape(shapes, operation.get("input")).get("members"))
+        words = {key: _text(mapping(member).get("documentation"), 200) for key, member in taken.items()}
+        parameters = members(_pointer(operation.get("input")), references, told=words)
+        errors = (_shape(shapes, member) for member in listing(operation.get("errors")))
         codes = {mapping(mapping(error).get("error")).get("httpStatusCode") for error in errors}
         reads = label.startswith(_READS) or http.get("method") == "GET"
-        shape = fields(_pointer(given.get("output")), references)
+        shape = fields(_pointer(operation.get("output")), references)
         statuses = tuple(sorted(code for code in codes if isinstance(code, int) and 400 <= code < 600))
         yield Operation(line(label, 100), not reads, "", text.split(". ")[0][:160], text, parameters, shape, statuses)
 
@@ -69,7 +69,7 @@ def _schema(shape: Mapping[str, Any]) -> dict[str, Any]:
     kind = shape.get("type")
     made: dict[str, Any] = {"type": _TYPES.get(kind, "string") if isinstance(kind, str) else "string"}
     if kind == "structure":
-        members = {key: _pointer(each) for key, each in mapping(shape.get("members")).items()}
+        members = {key: _pointer(member) for key, member in mapping(shape.get("members")).items()}
         made |= {"properties": members, "required": listing(shape.get("required"))}
     elif kind == "list":
         made["items"] = _pointer(shape.get("member"))

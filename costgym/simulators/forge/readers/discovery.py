@@ -40,12 +40,12 @@ def operations(document: Mapping[str, Any], name: str, fetch: Fetch | None = Non
             for label, spec in mapping(method.get("parameters")).items()
             if line(label, 100)
         ]
-        told = line(method.get("description"))
+        description = line(method.get("description"))
         shape = fields(_pointer(response), references) if isinstance(response, str) else ()
-        summary = told.split(". ")[0][:160]
+        summary = description.split(". ")[0][:160]
         path = line(method.get("flatPath") or method.get("path"), 300)
         label = line(method.get("id"), 100) or f"{verb} {path}"
-        yield Operation(label, verb != "get", path, summary, told, tuple(parameters), shape)
+        yield Operation(label, verb != "get", path, summary, description, tuple(parameters), shape)
 
 
 def _methods(resource: Mapping[str, Any], depth: int) -> Iterator[Mapping[str, Any]]:
@@ -66,10 +66,10 @@ def _pointers(value: Any, depth: int) -> Any:
     if depth > 60:
         return {}
     if isinstance(value, list):
-        return [_pointers(each, depth + 1) for each in value]
+        return [_pointers(item, depth + 1) for item in value]
     if not isinstance(value, dict):
         return value
     reference = value.get("$ref")
     if isinstance(reference, str):
         return _pointer(reference)
-    return {key: _pointers(each, depth + 1) for key, each in value.items()}
+    return {key: _pointers(item, depth + 1) for key, item in value.items()}

@@ -38,15 +38,15 @@ def _json(text: str, name: str) -> Any:
     except RecursionError:
         raise DataError(name, "is nested too deeply for Python to parse") from None
     except json.JSONDecodeError as error:
-        place = f"line {error.lineno}"
+        location = f"line {error.lineno}"
         if error.msg == "Extra data" and (lines := _json_lines(text)):
             return lines
         if len(text) > MAX_YAML_BYTES:
-            raise DataError(name, f"is not valid JSON: {error.msg}", place) from None
+            raise DataError(name, f"is not valid JSON: {error.msg}", location) from None
         try:
             return _yaml(text, name)  # flow mappings of YAML begin with a brace too
         except DataError:
-            raise DataError(name, f"is not valid JSON: {error.msg}", place) from None
+            raise DataError(name, f"is not valid JSON: {error.msg}", location) from None
     except ValueError as error:  # a number with thousands of digits
         raise DataError(name, f"is not valid JSON: {error}") from None
 
@@ -54,7 +54,11 @@ def _json(text: str, name: str) -> Any:
 def _json_lines(text: str) -> list[Any]:
     """The values of a text with one JSON object a line; none where it is no such text."""
     try:
-        return [json.loads(each, parse_constant=lambda word: None) for each in text.split("\n") if each.strip()]
+        return [
+            json.loads(written_line, parse_constant=lambda word: None)
+            for written_line in text.split("\n")
+            if written_line.strip()
+        ]
     except (ValueError, RecursionError):
         return []
 
@@ -153,9 +157,9 @@ class References:
             if other is None:
                 raise DataError(self._name, f"{reference!r:.120} leads out of the source and is not fetched", "$ref")
             try:
-                found = resolver.lookup(f"{_uri(other)}#{pointer}")
+                resolved = resolver.lookup(f"{_uri(other)}#{pointer}")
             except self._errors as error:
                 cause = error.__cause__ if isinstance(error.__cause__, DataError) else None
                 raise DataError(self._name, str(cause) if cause else f"{reference!r:.120} leads nowhere", "$ref") from None
-            self._found[key] = found.contents, (found.resolver, other)
+            self._found[key] = resolved.contents, (resolved.resolver, other)
         return self._found[key]

@@ -30,50 +30,53 @@ def acts(name: str) -> bool:
 
 def tools_of(document: Any) -> tuple[str, list[Any]] | None:
     """The kind of a list of tools, and the tools; None where a document is no such list."""
-    found = [tool for tools in _lists(document, 0) for tool in tools][: 10 * MOST_LISTS]
-    if not any(_definition(each) for each in found):
+    listed = [tool for tools in _lists(document, 0) for tool in tools][: 10 * MOST_LISTS]
+    if not any(_definition(tool) for tool in listed):
         return None
-    return ("mcp" if any("inputSchema" in mapping(each) for each in found) else "functions"), found
+    return ("mcp" if any("inputSchema" in mapping(tool) for tool in listed) else "functions"), listed
 
 
 def _lists(document: Any, level: int) -> Iterator[list[Any]]:
     """The lists of tools in a document: itself, those under `tools`, `functions` or `api_list`, or those of each of its parts
     (domains, servers)."""
     if isinstance(document, list):
-        if level < 3 and document and all(isinstance(mapping(each).get("api_list"), list) for each in document):
-            for each in document[:MOST_LISTS]:
-                yield from _lists(each, level + 1)
+        if level < 3 and document and all(isinstance(mapping(part).get("api_list"), list) for part in document):
+            for part in document[:MOST_LISTS]:
+                yield from _lists(part, level + 1)
         else:
             yield document
         return
     inner = mapping(mapping(document).get("result")) or mapping(document)
     for key in ("tools", "functions", "api_list"):
         if isinstance(inner.get(key), list):
-            yield [_toolbench(each, inner) for each in inner[key]] if key == "api_list" else inner[key]
+            yield [_toolbench(part, inner) for part in inner[key]] if key == "api_list" else inner[key]
             return
     if _definition(document):
         yield [document]
     elif level < 3:
-        for each in list(inner.values())[:MOST_LISTS]:
-            if isinstance(each, dict | list):
-                yield from (found for found in _lists(each, level + 1) if any(_definition(one) for one in found))
+        for part in list(inner.values())[:MOST_LISTS]:
+            if isinstance(part, dict | list):
+                yield from (found for found in _lists(part, level + 1) if any(_definition(one) for one in found))
 
 
-def _toolbench(given: Any, tool: Mapping[str, Any]) -> Any:
+def _toolbench(entry: Any, tool: Mapping[str, Any]) -> Any:
     """An API of ToolBench as a function: parameters in two lists, a template of the response."""
-    spec = mapping(given)
+    spec = mapping(entry)
     name = spec.get("api_name") or spec.get("name")
     if not isinstance(name, str) or "required_parameters" not in spec:
-        return given
+        return entry
     properties: dict[str, Any] = {}
-    for each in (*listing(spec.get("required_parameters")), *listing(spec.get("optional_parameters"))):
-        label, kind = mapping(each).get("name"), mapping(each).get("type")
+    for parameter in (*listing(spec.get("required_parameters")), *listing(spec.get("optional_parameters"))):
+        label, kind = mapping(parameter).get("name"), mapping(parameter).get("type")
         if isinstance(label, str):
-            schema = {"type": str(kind).lower() if isinstance(kind, str) else "string", "description": each.get("description")}
-            if each.get("default") not in (None, ""):
-                schema["example"] = each["default"]
+            schema = {
+                "type": str(kind).lower() if isinstance(kind, str) else "string",
+                "description": parameter.get("description"),
+            }
+            if parameter.get("default") not in (None, ""):
+                schema["example"] = parameter["default"]
             properties[label] = schema
-    required = [mapping(each).get("name") for each in listing(spec.get("required_parameters"))]
+    required = [mapping(parameter).get("name") for parameter in listing(spec.get("required_parameters"))]
     return {
         "name": re.sub(r"[^A-Za-z0-9]+", "_", f"{name}").strip("_"),
         "description": spec.get("api_description") or spec.get("description") or tool.get("tool_description"),
@@ -86,7 +89,7 @@ def _toolbench(given: Any, tool: Mapping[str, Any]) -> Any:
 def _as_schema(value: Any, level: int) -> dict[str, Any]:
     """The schema of an example; ToolBench's templates have the names of types in place of values."""
     if isinstance(value, dict) and level < 6:
-        return {"type": "object", "properties": {str(key): _as_schema(each, level + 1) for key, each in value.items()}}
+        return {"type": "object", "properties": {str(key): _as_schema(item, level + 1) for key, item in value.items()}}
     if isinstance(value, list):
         return {"type": "array", "items": _as_schema(value[0], level + 1) if value else {}}
     if isinstance(value, bool):
@@ -102,35 +105,35 @@ def operations(tools: list[Any], name: str) -> Iterator[Operation | Skipped]:
     # servers put their own name before that of every tool: slack_list_channels
     heads = {str(_definition(tool).get("name", "")).partition("_")[0] for tool in tools}
     prefix = f"{heads.pop()}_" if len(tools) > 1 and len(heads) == 1 else ""
-    for number, given in enumerate(tools):
-        spec = _definition(given)
+    for number, entry in enumerate(tools):
+        spec = _definition(entry)
         label = line(spec.get("name"), 100)
         if not label:
             yield Skipped(f"{name}, tools.{number}", "expected a tool with a name and a schema of its input")
             continue
         schema: Mapping[str, Any] = next((spec[key] for key in _SCHEMAS if isinstance(spec.get(key), dict)), {})
         properties = mapping(schema.get("properties"))
-        words = {key: line(mapping(each).get("description"), 200) for key, each in properties.items()}
+        words = {key: line(mapping(item).get("description"), 200) for key, item in properties.items()}
         parameters = members(schema, References(schema, name), told=words)
         hints = mapping(spec.get("annotations"))
         reads, destructive, idempotent = (
             value if isinstance(value := hints.get(f"{hint}Hint"), bool) else None
             for hint in ("readOnly", "destructive", "idempotent")
         )
-        own = label.removeprefix(prefix).split("__")[-1]
+        plain_name = label.removeprefix(prefix).split("__")[-1]
         output = next((spec[key] for key in _RESULTS if isinstance(spec.get(key), dict) and spec[key]), None)
         shape = result_fields(output, References(output, name))
         description = line(spec.get("description"), LONGEST)
         summary = description.split(". ")[0][:160]
         yield Operation(
-            label, acts(own) if reads is None else not reads, "", summary, description, parameters, shape, (), own,
-            reads=reads, destructive=destructive, idempotent=idempotent,
+            label, acts(plain_name) if reads is None else not reads, "", summary, description, parameters, shape, (),
+            plain_name, reads=reads, destructive=destructive, idempotent=idempotent,
         )  # fmt: skip
 
 
-def _definition(given: Any) -> Mapping[str, Any]:
+def _definition(entry: Any) -> Mapping[str, Any]:
     """A tool's definition, without the wrapping that some APIs have; empty where it is none."""
-    spec = mapping(given)
+    spec = mapping(entry)
     if isinstance(spec.get("function"), dict):
         spec = spec["function"]
     return spec if isinstance(spec.get("name"), str) and any(isinstance(spec.get(key), dict) for key in _SCHEMAS) else {}
@@ -152,31 +155,31 @@ def python_operations(content: bytes, name: str) -> Iterator[Operation | Skipped
         raise DataError(name, f"is not valid Python: {error.msg}", f"line {error.lineno}") from None
     except (ValueError, RecursionError, MemoryError) as error:
         raise DataError(name, f"is not valid Python: {error}") from None
-    classes = {each.name: each for each in tree.body if isinstance(each, ast.ClassDef)}
-    for each in tree.body:
-        if not isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) or each.name.startswith("_"):
+    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    for node in tree.body:
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or node.name.startswith("_"):
             continue
-        arguments = [*each.args.posonlyargs, *each.args.args, *each.args.kwonlyargs]
+        arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
         bare = [argument.arg for argument in arguments if argument.annotation is None]
         if bare:
-            yield Skipped(f"{name}, {each.name}", f"expected a type hint for {', '.join(bare)}")
+            yield Skipped(f"{name}, {node.name}", f"expected a type hint for {', '.join(bare)}")
             continue
         # defaults belong to the last positional arguments, and each keyword-only one has its own or None
-        positional = reversed([*each.args.posonlyargs, *each.args.args])
-        optional = {argument.arg for argument, _ in zip(positional, each.args.defaults, strict=False)}
+        positional = reversed([*node.args.posonlyargs, *node.args.args])
+        optional = {argument.arg for argument, _ in zip(positional, node.args.defaults, strict=False)}
         optional |= {
-            a.arg for a, default in zip(each.args.kwonlyargs, each.args.kw_defaults, strict=True) if default is not None
+            a.arg for a, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True) if default is not None
         }
-        told = ast.get_docstring(each) or ""
+        told = ast.get_docstring(node) or ""
         words = {match[1]: match[2] for text in told.split("\n") if (match := _ARGUMENT.match(text))}
         parameters = tuple(
             Parameter(a.arg, _schema(a.annotation, classes), a.arg not in optional, "body", line(words.get(a.arg), 200))
             for a in arguments
         )
-        output = _schema(each.returns, classes)
+        output = _schema(node.returns, classes)
         summary = line(told.split("\n\n")[0], 160)
         shape = result_fields(output, References(output, name))
-        yield Operation(each.name, acts(each.name), "", summary, summary, parameters, shape)
+        yield Operation(node.name, acts(node.name), "", summary, summary, parameters, shape)
 
 
 def _schema(hint: ast.expr | None, classes: dict[str, ast.ClassDef], level: int = 0) -> dict[str, Any]:
@@ -196,7 +199,7 @@ def _schema(hint: ast.expr | None, classes: dict[str, ast.ClassDef], level: int 
     if name in _PLAIN:
         return {"type": _PLAIN[name]}
     if name in classes:  # a dataclass, a TypedDict or a model: its annotated fields
-        members = [each for each in classes[name].body if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)]
+        members = [node for node in classes[name].body if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)]
         properties = {member.target.id: _schema(member.annotation, classes, level + 1) for member in members[:60]}  # type: ignore[union-attr]
         return {"type": "object", "properties": properties, "required": list(properties)}
     if isinstance(hint, ast.Subscript):

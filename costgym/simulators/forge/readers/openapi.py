@@ -28,7 +28,7 @@ def about(document: Mapping[str, Any], name: str) -> tuple[str, str, str]:
     if not isinstance(host, str):
         match = _HOST.match(url) if isinstance(url, str) else None
         host = match[1] if match else ""
-    categories = [line(each, 40) for each in listing(info.get("x-apisguru-categories"))]
+    categories = [line(category, 40) for category in listing(info.get("x-apisguru-categories"))]
     provider = line(info.get("x-providerName"), 60) or line(host.removeprefix("api."), 60) or name.rsplit("/", 1)[-1]
     return line(info.get("title"), 80) or name, provider, next(filter(None, categories), "other")
 
@@ -36,9 +36,9 @@ def about(document: Mapping[str, Any], name: str) -> tuple[str, str, str]:
 def operations(document: Mapping[str, Any], name: str, fetch: Fetch | None) -> Iterator[Operation | Skipped]:
     """All operations of an OpenAPI document, and the parts that could not be read; `fetch` reads another file of its source."""
     references = References(document, name, fetch)
-    for path, given in mapping(document.get("paths")).items():
+    for path, path_item in mapping(document.get("paths")).items():
         try:
-            item, base = references.resolve(given)
+            item, base = references.resolve(path_item)
         except DataError as error:
             yield Skipped(f"{name}, paths.{path:.80}", error.problem)
             continue
@@ -52,34 +52,34 @@ def operations(document: Mapping[str, Any], name: str, fetch: Fetch | None) -> I
 
 
 def _operation(path: str, method: str, writes: bool, item: Mapping[str, Any], references: References, base: Any) -> Operation:
-    given = mapping(item[method])
+    described = mapping(item[method])
     parameters: dict[tuple[str, str], Parameter] = {}
-    for each in (*listing(item.get("parameters")), *listing(given.get("parameters"))):
-        spec, place = references.resolve(each, base)
+    for parameter in (*listing(item.get("parameters")), *listing(described.get("parameters"))):
+        spec, parameter_base = references.resolve(parameter, base)
         where, label = spec.get("in"), line(spec.get("name"), 100)
         if not label or where not in ("path", "query", "header", "body", "formData"):
             continue
         if where == "body":
-            parameters |= {("body", member.name): member for member in members(spec.get("schema"), references, place)}
+            parameters |= {("body", member.name): member for member in members(spec.get("schema"), references, parameter_base)}
             continue
-        schema = plain(spec.get("schema", spec), references, place)
+        schema = plain(spec.get("schema", spec), references, parameter_base)
         if "example" not in schema and isinstance(spec.get("example"), str | int | float):
             schema["example"] = spec["example"]
         required = spec.get("required") is True or where == "path"
-        told = line(spec.get("description"), 200)
+        description = line(spec.get("description"), 200)
         if (
             schema.get("type", "string") == "string"
             and not schema.keys() & {"enum", "example"}
-            and (found := told_example(told))
+            and (example := told_example(description))
         ):
-            schema["example"] = found
-        parameters[where, label] = Parameter(label, schema, required, "body" if where == "formData" else where, told)
-    if "requestBody" in given:
-        body, place = references.resolve(given["requestBody"], base)
-        parameters |= {("body", member.name): member for member in members(_content(body), references, place)}
-    statuses, shape = _responses(mapping(given.get("responses")), references, base)
-    summary, description = line(given.get("summary"), 160), line(given.get("description"), LONGEST)
-    label = line(given.get("operationId"), 100) or f"{method} {path}"
+            schema["example"] = example
+        parameters[where, label] = Parameter(label, schema, required, "body" if where == "formData" else where, description)
+    if "requestBody" in described:
+        body, parameter_base = references.resolve(described["requestBody"], base)
+        parameters |= {("body", member.name): member for member in members(_content(body), references, parameter_base)}
+    statuses, shape = _responses(mapping(described.get("responses")), references, base)
+    summary, description = line(described.get("summary"), 160), line(described.get("description"), LONGEST)
+    label = line(described.get("operationId"), 100) or f"{method} {path}"
     made = tuple(parameters.values())
     return Operation(label, writes, line(path, 300), summary, description, made, shape, tuple(statuses), method=method)
 
@@ -87,10 +87,10 @@ def _operation(path: str, method: str, writes: bool, item: Mapping[str, Any], re
 def _responses(responses: Mapping[str, Any], references: References, base: Any) -> tuple[list[int], tuple[Field, ...]]:
     statuses = sorted({int(code) for code in responses if re.fullmatch("[45][0-9]{2}", str(code))})
     right = sorted(str(code) for code in responses if str(code)[:1] == "2") or [str(c) for c in responses if c == "default"]
-    by_text = {str(code): each for code, each in responses.items()}
+    by_text = {str(code): response for code, response in responses.items()}
     for code in right:
-        found, place = references.resolve(by_text[code], base)
-        shape = fields(found.get("schema") or _content(found), references, place)
+        resolved, response_base = references.resolve(by_text[code], base)
+        shape = fields(resolved.get("schema") or _content(resolved), references, response_base)
         if shape:
             return statuses, shape
     return statuses, ()

@@ -35,15 +35,15 @@ def read_document(name: str, content: bytes, fetch: Fetch | None = None) -> Api:
     raise DataError(name, f"expected {known}, got a document with the keys {keys or 'none'}")
 
 
-def _parts(found: Iterator[Operation | Skipped], name: str) -> tuple[tuple[Operation, ...], tuple[Skipped, ...]]:
+def _parts(results: Iterator[Operation | Skipped], name: str) -> tuple[tuple[Operation, ...], tuple[Skipped, ...]]:
     """The operations that a reader finds, as many as are read of one document, and the parts that could not be read."""
     operations: list[Operation] = []
     skipped: list[Skipped] = []
-    for each in found:
-        if isinstance(each, Skipped):
-            skipped.append(each)
+    for result in results:
+        if isinstance(result, Skipped):
+            skipped.append(result)
         elif len(operations) < MAX_OPERATIONS:
-            operations.append(each)
+            operations.append(result)
         else:
             skipped.append(Skipped(name, f"only the first {MAX_OPERATIONS} operations are read"))
             break

@@ -28,38 +28,39 @@ _WIDEST = 2**53  # largest bound of a number that JSON readers agree on
 def plain(schema: Any, references: References, base: Any = None, level: int = 0) -> dict[str, Any]:
     """A parameter's schema by itself, `level` others around it: references resolved, and only what function calling uses."""
     try:
-        found, base = references.resolve(schema, base)
-        found = merged(found, references, base)
+        resolved, base = references.resolve(schema, base)
+        resolved = merged(resolved, references, base)
     except DataError:
         return {}
-    kind = type_of(found)
+    kind = type_of(resolved)
     made: dict[str, Any] = {"type": kind} if kind else {}
-    choices = [each for each in listing(found.get("enum"))[:MAX_CHOICES] if _scalar(each)]
-    if choices and len(choices) == len(listing(found.get("enum"))):
+    choices = [choice for choice in listing(resolved.get("enum"))[:MAX_CHOICES] if _scalar(choice)]
+    if choices and len(choices) == len(listing(resolved.get("enum"))):
         made["enum"] = choices
     for key in ("format", "pattern"):
-        if isinstance(found.get(key), str) and len(found[key]) <= 100:
-            made[key] = line(found[key])
+        if isinstance(resolved.get(key), str) and len(resolved[key]) <= 100:
+            made[key] = line(resolved[key])
     for key in ("minimum", "maximum"):
-        bound = found.get(key)
+        bound = resolved.get(key)
         if isinstance(bound, int | float) and not isinstance(bound, bool) and math.isfinite(bound) and abs(bound) <= _WIDEST:
             made[key] = bound
-    if _scalar(found.get("default")):
-        made["default"] = found["default"]
-    if (example := example_of(found)) is not None:
+    if _scalar(resolved.get("default")):
+        made["default"] = resolved["default"]
+    if (example := example_of(resolved)) is not None:
         made["example"] = example
-    elif kind in ("", "string") and "enum" not in made and (several := told_choices(line(found.get("description"), 600))):
+    elif kind in ("", "string") and "enum" not in made and (several := told_choices(line(resolved.get("description"), 600))):
         made["enum"] = several
-    elif kind in ("", "string") and "enum" not in made and (told := told_example(line(found.get("description"), 400))):
+    elif kind in ("", "string") and "enum" not in made and (told := told_example(line(resolved.get("description"), 400))):
         made["example"] = told
     if kind == "array" and level < MAX_LEVELS:
-        made["items"] = plain(found.get("items"), references, base, level + 1)
+        made["items"] = plain(resolved.get("items"), references, base, level + 1)
     if kind == "object" and level < MAX_LEVELS:
-        properties = mapping(found.get("properties"))
+        properties = mapping(resolved.get("properties"))
         made["properties"] = {
-            line(name, 100): plain(each, references, base, level + 1) for name, each in islice(properties.items(), MAX_FIELDS)
+            line(name, 100): plain(choice, references, base, level + 1)
+            for name, choice in islice(properties.items(), MAX_FIELDS)
         }
-        made["required"] = [name for name in listing(found.get("required")) if name in made["properties"]]
+        made["required"] = [name for name in listing(resolved.get("required")) if name in made["properties"]]
     return made
 
 
@@ -68,8 +69,8 @@ def members(
 ) -> tuple[Parameter, ...]:
     """The members of a request's body as arguments; `told` are their descriptions."""
     made = plain(schema, references, base)
-    found, required = mapping(made.get("properties")).items(), set(made.get("required", ()))
-    return tuple(Parameter(name, each, name in required, "body", told.get(name, "")) for name, each in found if name)
+    named, required = mapping(made.get("properties")).items(), set(made.get("required", ()))
+    return tuple(Parameter(name, member, name in required, "body", told.get(name, "")) for name, member in named if name)
 
 
 def merged(schema: Mapping[str, Any], references: References, base: Any) -> Mapping[str, Any]:
@@ -80,16 +81,16 @@ def merged(schema: Mapping[str, Any], references: References, base: Any) -> Mapp
     parts: list[Mapping[str, Any]] = []
     waiting, seen = [(schema, base)], {id(schema)}
     while waiting and len(parts) < MAX_PARTS:
-        part, place = waiting.pop()
+        part, part_base = waiting.pop()
         parts.append(part)
-        following = [references.resolve(each, place) for each in listing(part.get("allOf"))[:20]]
+        following = [references.resolve(choice, part_base) for choice in listing(part.get("allOf"))[:20]]
         for key in ("oneOf", "anyOf"):
-            choices = (references.resolve(each, place) for each in listing(part.get(key))[:20])
+            choices = (references.resolve(choice, part_base) for choice in listing(part.get(key))[:20])
             following += islice((choice for choice in choices if choice[0].get("type") != "null"), 1)
-        for each in reversed(following):  # depth first, in the order of the document
-            if id(each[0]) not in seen:
-                seen.add(id(each[0]))
-                waiting.append(each)
+        for choice in reversed(following):  # depth first, in the order of the document
+            if id(choice[0]) not in seen:
+                seen.add(id(choice[0]))
+                waiting.append(choice)
     together: dict[str, Any] = {}
     properties: dict[str, Any] = {}
     required: list[Any] = []
@@ -98,8 +99,8 @@ def merged(schema: Mapping[str, Any], references: References, base: Any) -> Mapp
         together |= {key: value for key, value in part.items() if key not in ("allOf", "oneOf", "anyOf", "$ref")}
         if items is not None:
             together["items"] = items
-        for name, each in mapping(part.get("properties")).items():
-            properties[name] = _both(properties.get(name), each)
+        for name, choice in mapping(part.get("properties")).items():
+            properties[name] = _both(properties.get(name), choice)
         required += listing(part.get("required"))
     return {**together, "properties": properties, "required": required} if properties else together
 
@@ -115,7 +116,7 @@ def type_of(schema: Mapping[str, Any]) -> str:
     """The type of a schema's values; "" where it does not say."""
     kind = schema.get("type")
     if isinstance(kind, list):
-        kind = next((each for each in kind if each != "null"), None)
+        kind = next((item for item in kind if item != "null"), None)
     if isinstance(kind, str):
         kind = _OTHER_TYPES.get(kind.lower(), kind.lower())
         if kind in _TYPES:
@@ -124,7 +125,7 @@ def type_of(schema: Mapping[str, Any]) -> str:
         return "object"
     if "items" in schema:
         return "array"
-    return "string" if schema.get("enum") and all(isinstance(each, str) for each in listing(schema["enum"])) else ""
+    return "string" if schema.get("enum") and all(isinstance(item, str) for item in listing(schema["enum"])) else ""
 
 
 _TOLD = re.compile(
@@ -161,19 +162,19 @@ def _scalar(value: Any) -> bool:
 def example_of(schema: Mapping[str, Any]) -> Any:
     """A plain example of the schema's values; None where there is no usable one."""
     several = schema.get("examples")
-    found = schema.get("example", several[0] if isinstance(several, list) and several else None)
-    return found if _scalar(found) and found != "" else None
+    example = schema.get("example", several[0] if isinstance(several, list) and several else None)
+    return example if _scalar(example) and example != "" else None
 
 
 def fields(schema: Any, references: References, base: Any = None) -> tuple[Field, ...]:
     """The plain values that a response of this schema holds, the outer ones first."""
-    found: list[Field] = []
+    listed: list[Field] = []
     level: list[tuple[tuple[str, ...], Any, Any]] = [((), schema, base)]
     for depth in range(MAX_LEVELS + 1):
         following: list[tuple[tuple[str, ...], Any, Any]] = []
-        for path, each, place in level:
+        for path, part, part_base in level:
             try:
-                here, inner = references.resolve(each, place)
+                here, inner = references.resolve(part, part_base)
                 here = merged(here, references, inner)
             except DataError:
                 continue
@@ -187,18 +188,18 @@ def fields(schema: Any, references: References, base: Any = None) -> tuple[Field
             elif kind == "array" and depth < MAX_LEVELS:
                 following.append(((*path, "[]"), here.get("items"), inner))
             elif kind in ("string", "integer", "number") and path:
-                found.append(Field(path, _leaf(here, kind)))
-                if len(found) >= MAX_FIELDS:
-                    return tuple(found)
+                listed.append(Field(path, _leaf(here, kind)))
+                if len(listed) >= MAX_FIELDS:
+                    return tuple(listed)
         level = following[: 4 * MAX_FIELDS]
-    return tuple(found)
+    return tuple(listed)
 
 
 def result_fields(schema: Any, references: References) -> tuple[Field, ...]:
     """The values that a function returns; one of a plain type, where its result is plain or is not described."""
-    found = fields(schema, references)
+    listed = fields(schema, references)
     kind = type_of(schema) if isinstance(schema, dict) else ""
-    return found or (Field(RESULT, {"type": kind if kind in ("integer", "number") else "string"}),)
+    return listed or (Field(RESULT, {"type": kind if kind in ("integer", "number") else "string"}),)
 
 
 def _leaf(schema: Mapping[str, Any], kind: str) -> dict[str, Any]:
@@ -210,6 +211,6 @@ def _leaf(schema: Mapping[str, Any], kind: str) -> dict[str, Any]:
         made["enum"] = choices
     if (example := example_of(schema)) is not None:
         made["example"] = example
-    if told := line(schema.get("description"), 200):
-        made["description"] = told
+    if description := line(schema.get("description"), 200):
+        made["description"] = description
     return made
