@@ -15,13 +15,12 @@ from costgym.agents.models.base import Function
 from costgym.agents.models.call_forms import read_calls
 from costgym.agents.models.streams import assemble
 from costgym.agents.models.usage import read_server_usage
+from costgym.experiments.fit.forge.forge import problem_of_world
 from costgym.experiments.play.call_logs.log import read_log
 from costgym.simulators.calls import Usage
 from costgym.simulators.forge.compose import api_document, world_document
 from costgym.simulators.forge.graph import graph_of
 from costgym.simulators.forge.readers.reading import read_document
-from costgym.simulators.forge.requests import problem_of_task
-from costgym.simulators.scenario import parse_scenario
 from tests.helpers.specifications import content
 
 LINES = Path(__file__).with_name("public_cases.jsonl").read_text(encoding="utf-8").splitlines()
@@ -48,9 +47,7 @@ def test_a_document_is_used_as_its_author_means_it(case: dict[str, Any]) -> None
     assert [[draft.role, draft.noun] for draft in graph.capabilities] == case["expected"], dict(graph.unused)
     made = world_document([api_document(graph)], "case", 0)
     assert made is not None
-    world = parse_scenario(made).build()
-    for number in world.tasks.numbers("test")[:20]:
-        assert problem_of_task(world.tasks[number]) is None
+    assert problem_of_world(made, 20) is None
 
 
 @of_kind("reply")

@@ -14,6 +14,7 @@ from costgym.experiments.play.episodes import play
 from costgym.simulators.errors import ConfigError
 from costgym.simulators.forge.folder import WorldFolder
 from costgym.simulators.scenario import load_scenario, parse_scenario
+from costgym.simulators.sessions import draw
 from costgym.simulators.sessions.draw import draw_session
 from costgym.simulators.sessions.informed import limits, value_bound
 from costgym.simulators.sessions.plan import SPREADS
@@ -44,6 +45,16 @@ def test_the_worlds_of_a_folder_take_turns_and_give_their_tools(worlds: Path) ->
         assert set(session.capability.tolist()) <= set(range(session.kinds))
     again = draw_session(SessionRules.model_validate_json(rules.model_dump_json()), 3)
     assert again.tools == draw_session(rules, 3).tools
+
+
+def test_a_world_that_reads_nothing_leaves_its_turn_to_the_next(worlds: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rules, first, found = SessionRules(scenario=load_scenario(worlds)), load_scenario(worlds / "0").name, draw._rivals
+    monkeypatch.setattr(draw, "_rivals", lambda world: {} if world.name == first else found(world))
+    names = {tool.name for tool in load_scenario(worlds / "1").build().catalog}
+    assert {tool.name for tool in draw_session(rules, 0).tools} <= names
+    monkeypatch.setattr(draw, "_rivals", lambda world: {})
+    with pytest.raises(ConfigError, match="a session needs tools that read"):
+        draw_session(rules, 2)
 
 
 def test_slots_without_a_tool_are_zero_masked_and_refused(worlds: Path) -> None:

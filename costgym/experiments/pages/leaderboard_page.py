@@ -60,12 +60,12 @@ COLUMNS = 4  # figures that the table shows at first; a button shows all
 CSV = "leaderboard.csv"
 EPISODES = "episodes/index.html"
 _EXPLAINED = (
-    ("Strict", "an answer passes if it holds every fact that was asked for; nothing else counts."),
+    ("Strict", "an answer is a success if it holds every fact that was asked for; nothing else counts."),
     (
         "Judge",
-        "a seeded stand-in for the model that judges answers in the papers: a partial answer passes with a probability that "
-        "rises with its share of the facts, and so do some answers that give a good reason for giving up. It raises all "
-        "pass rates, most of all those of agents that summarise what little they have.",
+        "a seeded stand-in for the model that judges answers in the papers: the larger the share of the facts "
+        "that an answer holds, the more probably it is a success, and so are some answers that give a good reason for giving "
+        "up. It raises all success rates, most of all those of agents that summarise what little they have.",
     ),
 )
 _CHECKED = (

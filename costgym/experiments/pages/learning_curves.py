@@ -27,9 +27,9 @@ MAX_FIGURES = 3  # figures of one agent on a page of results; its own page has a
 SERIES = {
     "return": "Return",
     "reward": "Reward",
-    "success": "Pass rate",
+    "success": "Success rate",
     "train_match": "Match rate, train tasks",
-    "train_pass": "Pass rate, train tasks",
+    "train_pass": "Success rate, train tasks",
     "train_quality": "Quality of plan, train tasks",
     "train_valid": "Valid plans, train tasks",
     "retrieval_accuracy": "Retrieval, share of right answers",

@@ -142,9 +142,7 @@ class RequestWriter(ForgedTaskWriter):
         draft.removed |= {capability.entity} if capability.role == REMOVE else set()
         draft.made |= {capability.noun} if capability.role == CREATE else set()
         if capability.role == CREATE:
-            made = self._answers.created(draft.name, capability, arguments)
-            known = capability.entity in self._source.entities
-            fact = str(self._answers.identity(draft.name, capability.entity, made)) if known else capability.noun
+            fact = self._identity_of_made(draft.name, capability, arguments)
         else:
             subject = next(a for a in capability.arguments if a.entity == capability.entity)
             fact = str(subject.of(arguments))
@@ -154,6 +152,15 @@ class RequestWriter(ForgedTaskWriter):
         need = Need(fact, tools, arguments, before, wish, capability.name, asked=False, state=True, amount=amount)
         self._add(draft, Asked(capability, None), need)
         draft.sentences.append(text)
+
+    def _identity_of_made(self, name: str, capability: ForgedCapability, arguments: Mapping[str, Any]) -> str:
+        """What tells the thing that a call makes from others: a key that the call gives it, else one that it gets."""
+        if capability.entity not in self._source.entities:
+            return capability.noun
+        keys = {fact.words for fact in capability.facts if fact.entity == capability.entity and fact.shown}
+        chosen = (each.of(arguments) for each in capability.arguments if not each.entity and each.words in keys)
+        made = self._answers.created(name, capability, arguments)
+        return str(next(chosen, None) or self._answers.identity(name, capability.entity, made))
 
     def _add(self, draft: Draft, ask: Asked, need: Need) -> None:
         if len(draft.needs) == MOST_NEEDS:

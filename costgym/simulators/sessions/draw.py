@@ -190,17 +190,26 @@ def _worlds(document: str) -> Sequence[Scenario]:
     return worlds_of(scenario) or (scenario,)
 
 
-def offered(rules: SessionRules, number: int) -> tuple[tuple[Tool, ...], NDArray[np.int64]]:
-    """The tools of a session over a scenario's world in the order of its slots, and (I,) their kinds from 0 on: at most
-    `rules.tools` of those that can do at most `rules.capabilities` of what the world can read. The worlds of a folder take
-    turns by the session's number. Raises ConfigError where a world's rules or prices do not fit a session, or no tool reads."""
-    worlds = _worlds(rules.document)
-    scenario = worlds[number % len(worlds)]
+def _rivals(scenario: Scenario) -> dict[str, list[Tool]]:
+    """The tools of a world that read, by what they can read."""
     rivals: dict[str, list[Tool]] = {}
     for tool in scenario.build().catalog:
         if tool.capability and tool.effect is None:
             rivals.setdefault(tool.capability, []).append(tool)
-    if not rivals:
+    return rivals
+
+
+def offered(rules: SessionRules, number: int) -> tuple[tuple[Tool, ...], NDArray[np.int64]]:
+    """The tools of a session over a scenario's world in the order of its slots, and (I,) their kinds from 0 on: at most
+    `rules.tools` of those that can do at most `rules.capabilities` of what the world can read. The worlds of a folder take
+    turns by the session's number, and one that reads nothing leaves its turn to the next. Raises ConfigError where a world's
+    rules or prices do not fit a session, or no tool reads."""
+    worlds = _worlds(rules.document)
+    for step in range(len(worlds)):
+        scenario = worlds[(number + step) % len(worlds)]
+        if rivals := _rivals(scenario):
+            break
+    else:
         raise ConfigError("scenario", f"a session needs tools that read, and {scenario.name} has none of a known capability")
     dear = max((tool for rival in rivals.values() for tool in rival), key=lambda tool: tool.profile.fee)
     if dear.profile.fee > HIGHEST_FEE:

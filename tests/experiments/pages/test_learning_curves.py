@@ -55,7 +55,7 @@ def test_the_telling_figures_come_first_and_unknown_ones_are_shown_too(tmp_path:
     )
     assert [each.name for each in series(read_curve(run))] == ["success", "loss", "odd_one"]
     page = write_curves(run).read_text()
-    assert page.index("Pass rate") < page.index("Loss") < page.index("Odd one")
+    assert page.index("Success rate") < page.index("Loss") < page.index("Odd one")
 
 
 def test_the_page_is_whole_has_no_script_and_asks_nothing_of_the_network(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_a_limit_is_a_line_within_the_chart(tmp_path: Path, limit: float) -> Non
     run = put(tmp_path, [{"step": step, "cost": 12.0 - step, "limit": limit, "success": 0.5} for step in range(1, 6)])
     page = str(curve_figures(run))
     cost, success = (
-        page.split("</figure>")[:2] if page.index("Cost") < page.index("Pass rate") else page.split("</figure>")[1::-1]
+        page.split("</figure>")[:2] if page.index("Cost") < page.index("Success rate") else page.split("</figure>")[1::-1]
     )
     assert "stroke-dasharray" in cost and f"limit {limit:g}</text>" in cost
     assert "stroke-dasharray" not in success
