@@ -11,6 +11,7 @@ from costgym.simulators.forge.readers.reading import read_document
 from tests.helpers.shared_data import shared
 from tests.helpers.specifications import content
 
+
 def read(name: str) -> Graph:
     path = shared(f"data/cases/{name}")
     return graph_of(read_document(path.name, path.read_bytes()))
