@@ -1,6 +1,7 @@
 """Which savings survive the cache of prompts: play, bill under three price rules, and draw.
 
     python benchmarks/caching.py run [--episodes 400] [--out benchmarks/results/caching.json]
+    python benchmarks/caching.py marks [--episodes 400]   # adds paid writes that are kept at marks alone
     python benchmarks/caching.py page [benchmarks/results/caching.json]   # the picture, and the page's tables on the terminal
 
 Each figure is the change of an agent's cost from that of its strategy alone, over the same tasks under the same price rules.
@@ -26,6 +27,8 @@ from benchmarks.picture import INK, STYLE, save
 
 STRATEGIES, FORMS = ("react", "dfsdt", "plan-act"), ("", "+ecoact", "+ecoact-append", "+btp", "+btp-stable")
 AGENTS = [f"{strategy}{form}" for strategy in STRATEGIES for form in FORMS] + ["react+prompt", "react+prompt-end"]
+REACT = [agent for agent in AGENTS if agent.startswith("react")]
+MARKS = CacheRules(breakpoints=4)
 AUTOMATIC, EXPLICIT, BUDGET = "gpt-5.1", "claude-sonnet-5", {"price": 30.0}
 RULES = {
     (AUTOMATIC, "none"): ("no cache", "#9aa5b1"),
@@ -42,19 +45,32 @@ def bills(agents: list[str], models: list[str], episodes: int, candidates: Any =
     return forecast(agents, models, lambda env_id: dict(arguments), episodes=episodes, price_list=PriceList(prices=prices))
 
 
+def under_rules(model: str, rules: CacheRules, episodes: int) -> list[Any]:
+    """Bills of the forms of `react` at a model's prices, with other rules of its cache."""
+    table = load_prices("costgym/agents/models/prices/prices_2026_11.yaml")
+    prices = table.models[model].model_copy(update={"cache": rules})
+    with NamedTemporaryFile("w", suffix=".yaml") as file:
+        file.write(write_prices(PriceTable(date=table.date, models={model: prices}), "benchmarks/caching.py"))
+        file.flush()
+        return bills(REACT, [model], episodes, prices=Path(file.name))
+
+
+def add_marks(episodes: int, out: Path) -> None:
+    document = json.loads(out.read_text(encoding="utf-8"))
+    document["marks"] = under_rules(EXPLICIT, MARKS, episodes)
+    out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    for row in [row for row in document["marks"] if row["cache"] == "prefix"]:
+        figures = f"{1000 * row['usd_tokens']:.1f}, {row['cached_share']:.0%} read"
+        print(row["agent"], figures, [f"{100 * row['change'][name]:+.0f} %" for name in ("usd_tokens",) if "change" in row])
+
+
 def run(episodes: int, out: Path) -> None:
     """Bill all agents; those of `react` also where prefixes of any length are cached, and with 21 to 64 tools on offer."""
-    react = [agent for agent in AGENTS if agent.startswith("react")]
-    table = load_prices("costgym/agents/models/prices/prices_2026_11.yaml")
-    prices = table.models[AUTOMATIC].model_copy(update={"cache": CacheRules(minimum_tokens=1)})
-    with NamedTemporaryFile("w", suffix=".yaml") as file:
-        file.write(write_prices(PriceTable(date=table.date, models={AUTOMATIC: prices}), "benchmarks/caching.py"))
-        file.flush()
-        any_length = bills(react, [AUTOMATIC], episodes, prices=Path(file.name))
     parts = {
         "rows": bills(AGENTS, [AUTOMATIC, EXPLICIT], episodes),
-        "any_length": any_length,
-        "many_tools": bills(react, [AUTOMATIC, EXPLICIT], episodes, (21, 64)),
+        "any_length": under_rules(AUTOMATIC, CacheRules(minimum_tokens=1), episodes),
+        "many_tools": bills(REACT, [AUTOMATIC, EXPLICIT], episodes, (21, 64)),
+        "marks": under_rules(EXPLICIT, MARKS, episodes),
     }
     out.write_text(json.dumps({"episodes": episodes, "budget": BUDGET, **parts}, indent=1) + "\n", encoding="utf-8")
 
@@ -115,9 +131,10 @@ def draw(rows: list[Any], episodes: int) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("run", "page"))
+    parser.add_argument("what", choices=("run", "marks", "page"))
     parser.add_argument("source", nargs="?", type=Path, default=RESULTS)
     parser.add_argument("--episodes", type=int, default=400)
     parser.add_argument("--out", type=Path, default=RESULTS)
     chosen = parser.parse_args()
-    sys.exit(run(chosen.episodes, chosen.out) if chosen.what == "run" else page(chosen.source))
+    works = {"run": lambda: run(chosen.episodes, chosen.out), "marks": lambda: add_marks(chosen.episodes, chosen.out)}
+    works.get(chosen.what, lambda: page(chosen.source))()

@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from costgym.agents.base import PLANS
-from costgym.agents.networks import torch_threads
 from costgym.agents.settings import PolicyConfig, TrainerSettings
 from costgym.experiments.train.run import METRICS, Callback, TrainingRun, open_run, require_modules
 from costgym.simulators.bounds import Count
@@ -33,6 +32,7 @@ from costgym.simulators.opencatp.backends.tiny import TinyBackend, load_network,
 from costgym.simulators.opencatp.backends.vocabulary import END, PAD, START, vocabulary
 from costgym.simulators.opencatp.scenes import degrade, language
 from costgym.simulators.opencatp.scenes import scene as scenes
+from costgym.simulators.threads import torch_threads
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.helpers.vision import REPAIRS, run_chain

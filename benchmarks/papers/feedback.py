@@ -18,13 +18,13 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks.papers.presets import over_seeds
 from benchmarks.report import write_report
-from costgym.agents.networks import torch_threads
 from costgym.experiments.papers.paper import Job, Row
 from costgym.experiments.papers.playing import enlarged
 from costgym.experiments.papers.toolplanner import PROTOCOLS, follow_all, instruction_rows
 from costgym.experiments.train.toolplanner.train import STAGE_ONE, train_toolplanner
 from costgym.simulators.scenario import load_scenario
 from costgym.simulators.tasks import LEVELS
+from costgym.simulators.threads import torch_threads
 
 LENGTHS = {"tasks": 1500, "steps": 600, "rank_tasks": 1000, "rank_steps": 200}
 PARTS: dict[str, dict[str, Any]] = {

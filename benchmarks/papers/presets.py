@@ -20,7 +20,6 @@ from unittest.mock import patch
 from scipy.stats import t
 
 from costgym.agents.catp.settings import PRESETS, CatpSettings
-from costgym.agents.networks import torch_threads
 from costgym.experiments.board.run_config import make_run_config
 from costgym.experiments.board.run_log import read_episodes
 from costgym.experiments.leaderboard import run as run_leaderboard
@@ -28,6 +27,7 @@ from costgym.experiments.papers.catp import AVERAGE, KINDS, difference_row, plan
 from costgym.experiments.papers.paper import PUBLISHED
 from costgym.experiments.train.catp.train import train_catp, train_rltf
 from costgym.simulators.files import write_atomically
+from costgym.simulators.threads import torch_threads
 
 PROMPTED = "few-shot"
 """The best prompted planner of the published protocol."""

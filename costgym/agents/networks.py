@@ -1,7 +1,6 @@
 """Transformers that trained policies stand on: small ones made from a config, and published ones with adapters."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -38,18 +37,6 @@ def small_config(
         max_position_embeddings=positions,
         **{"bos_token_id": None, "eos_token_id": None, **llama},
     )
-
-
-@contextmanager
-def torch_threads(count: int) -> Iterator[None]:
-    """Let torch use a number of threads inside the block; another number adds up in another order, and gives other weights."""
-    torch = require("torch", "train")
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def load_published(kind: Any, model: str, **options: Any) -> Any:

@@ -26,6 +26,7 @@ from costgym.simulators.world.episode import Episode
 
 if TYPE_CHECKING:
     from costgym.envs.rendering.chart import Chart
+    from costgym.envs.rendering.choice import Choice, Picture
     from costgym.envs.rendering.story import EpisodeStory
     from costgym.envs.seats import Seat
     from costgym.simulators.opencatp.scoring.table import OutcomeTable
@@ -36,7 +37,7 @@ ObsType = TypeVar("ObsType")
 ActType = TypeVar("ActType")
 P = ParamSpec("P")
 S = TypeVar("S")
-RENDER_MODES = ("human", "ansi", "rgb_array")
+RENDER_MODES = ("human", "ansi", "rgb_array", "svg")
 FRAME_HEIGHT = 640  # pixels; frames of a video must be of one size, whatever was called
 WITHOUT_INFLUENCE = frozenset({"cost", "render_mode", "disable_env_checker", "compiled"})
 """Arguments of an environment that do not change its episodes."""
@@ -342,22 +343,32 @@ class BaseEnv(LimitedSpec, gym.Env[ObsType, ActType], Generic[ObsType, ActType])
 
         return tool_story(self._playing(), steps)
 
-    def choice(self) -> str:
-        """What the agent can do next, as text; "" where the environment has no view of it, or the episode is over."""
-        return ""
+    def choice(self) -> Choice | None:
+        """What the agent can do next; None where the episode is over."""
+        return None
+
+    def pictures(self) -> Sequence[Picture]:
+        """The images and texts that tools read and made, where the tools are OpenCATP's."""
+        return ()
 
     def render(self) -> Any:
-        """Draw the episode so far: calls, budget and choice as 80 columns of text, or a chart as RGB (height, width, 3)."""
+        """Draw the episode so far: calls, budget, choice and images, as 80 columns of text, RGB (height, width, 3) or SVG."""
         if self.render_mode is None:
             gym.logger.warn("render() needs a render_mode; make the env with render_mode='ansi' or 'rgb_array'")
             return None
         if self.render_mode == "rgb_array":
             from costgym.envs.rendering.draw import chart_picture
 
-            return chart_picture(self.chart(), height=FRAME_HEIGHT)
-        from costgym.envs.rendering.terminal import episode_table
+            return chart_picture(self.chart(), height=FRAME_HEIGHT, choice=self.choice(), pictures=self.pictures())
+        if self.render_mode == "svg":
+            from costgym.envs.rendering.draw import chart_drawing
 
-        text = "\n\n".join(filter(None, (episode_table(self.account(), self.chart().verdict), self.choice())))
+            name = f"Episode of task {self.account().task.id}"
+            return chart_drawing(self.chart(), name, choice=self.choice(), pictures=self.pictures())
+        from costgym.envs.rendering.terminal import choice_text, episode_table
+
+        parts = (episode_table(self.account(), self.chart().verdict), choice_text(self.choice()))
+        text = "\n\n".join(filter(None, parts))
         if self.render_mode == "human":
             print(text)
             return None

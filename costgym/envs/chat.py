@@ -225,7 +225,9 @@ class TalkEnv(BaseEnv[str, str]):
         """The present conversation as the prompt of an agent that reports none; None where no prompt is cached."""
         if not self._cached:
             return None
-        prompt = Prompt(self._sent, tuple(self._parts))
+        prompt = Prompt(
+            self._sent, tuple(self._parts), (2,)
+        )  # documents and query stay where a summary takes the place of the rest
         self._sent, self._parts = self._sent + len(self._parts), []
         return prompt
 

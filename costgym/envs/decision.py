@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
@@ -29,6 +29,9 @@ from costgym.simulators.scenario import Scenario, parse_scenario
 from costgym.simulators.status import Status
 from costgym.simulators.tools import Same, Tool
 from costgym.simulators.world import Candidate, Episode, Usage, World
+
+if TYPE_CHECKING:
+    from costgym.envs.rendering.choice import Choice
 
 ANSWER, SEARCH, FIRST_CALL = 0, 1, 2
 """Numbers of actions: `FIRST_CALL + i` calls candidate i, and the last action says that none fits."""
@@ -457,6 +460,27 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         tools = self._playing().candidates[: self.k]
         index = int(action) - FIRST_CALL
         return f"call {tools[index].name if 0 <= index < len(tools) else 'an unknown tool'}"
+
+    def choice(self) -> "Choice | None":
+        from costgym.envs.rendering.chart import number
+        from costgym.envs.rendering.choice import Choice, Offer, Wish
+
+        episode = self._playing()
+        if episode.over:
+            return None
+        offers = []
+        for action in map(int, np.flatnonzero(self.action_masks())):
+            slot = action - FIRST_CALL
+            called = self.searched and 0 <= slot < min(self.k, len(episode.candidates))
+            success = f"{episode.candidates[slot].profile.advertised_success:.0%}" if called else ""
+            price = number(episode.quote(slot)) if called else "0"
+            offers.append(Offer(self.action_text(action), price, success, action=str(action)))
+        title = (
+            "decision: which tool that the search brought, if any"
+            if self.searched
+            else "decision: whether to search for a tool"
+        )
+        return Choice(title, (Wish("what is allowed, beside the tokens", False, tuple(offers)),))
 
     def action_masks(self) -> NDArray[np.bool_]:
         """The present action mask, (k + 3,) bool, with at least one allowed action."""

@@ -36,6 +36,7 @@ from costgym.simulators.tools import READ, WRITE
 from costgym.simulators.world import Call, Candidate, Episode, WorldEvent
 
 if TYPE_CHECKING:
+    from costgym.envs.rendering.choice import Choice
     from costgym.envs.vector.single import CompiledEpisode
 
 MASKS = ("useful", "legal")
@@ -338,10 +339,10 @@ class MarketplaceEnv(NumericEnv[Observation, "int | np.integer[Any]"], ToolEnv[O
         self._playing()
         return self._rows[candidate]
 
-    def choice(self) -> str:
-        from costgym.envs.rendering.terminal import choice_text
+    def choice(self) -> "Choice | None":
+        from costgym.envs.rendering.choice import facts_choice
 
-        return choice_text(self._playing(), lambda slot: self._rows[slot] if slot < len(self._rows) else None)
+        return facts_choice(self._playing(), lambda slot: self._rows[slot] if slot < len(self._rows) else None)
 
     def seat(self, env_id: str, examples: int = 0) -> NumericSeat:
         return NumericSeat(

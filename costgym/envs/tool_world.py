@@ -26,6 +26,7 @@ from costgym.simulators.world import Enforcement, Episode, World
 from costgym.simulators.world.writes import WriteFigures
 
 if TYPE_CHECKING:
+    from costgym.envs.rendering.choice import Choice
     from costgym.simulators.oracle.optimum import Optimum
 
 GRADINGS = ("strict", "judge")
@@ -126,7 +127,7 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     | `grading` | What counts as success: `"strict"` (every fact) or `"judge"` (a simulated lenient judge). |
     | `cost` | The resource reported as `info["cost"]`: `"price"`, `"seconds"`, `"tokens"` or `"calls"`. |
     | `max_steps` | The number of steps after which an episode is truncated. |
-    | `render_mode` | `"ansi"` gives calls, budget and choice as text, `"rgb_array"` a chart, `"human"` prints that text. |
+    | `render_mode` | `"ansi"` gives calls, budget, choice as text, which `"human"` prints; `"rgb_array"`, `"svg"` draw them. |
 
     `"train-large"` has 20,000 tasks, those of `"train"` among them, which are made when they are drawn. The tools, tasks and
     facts of `"unseen"` are in no other split. Of a list of scenarios every episode draws one from its seed; `{"any_of": [...],
@@ -189,10 +190,10 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     def world_version(self) -> int:
         return self.scenario.world
 
-    def choice(self) -> str:
-        from costgym.envs.rendering.terminal import choice_text
+    def choice(self) -> "Choice | None":
+        from costgym.envs.rendering.choice import facts_choice
 
-        return choice_text(self._playing())
+        return facts_choice(self._playing())
 
     # -- worlds ----------------------------------------------------------------------------------------------------------
 

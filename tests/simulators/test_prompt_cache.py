@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from costgym.agents.models.base import Function, Message, PromptWriter
 from costgym.simulators.calls import Usage
 from costgym.simulators.errors import ConfigError
 from costgym.simulators.pricing import PrefixCache
@@ -34,6 +35,38 @@ def test_short_prefixes_are_neither_kept_nor_read_and_steps_are_whole():
     cache = PrefixCache(ModelPrices(input=2, output=10, cached=0.2, cache=CacheRules(minimum_tokens=1024, step_tokens=128)))
     assert [cache.bill([("short", 1023)], 0.0).cached_tokens for _ in range(2)] == [0, 0]
     assert [cache.bill([("long", 1100)], 0.0).cached_tokens for _ in range(2)] == [0, 1024]
+
+
+def test_where_marks_are_few_only_what_ends_at_one_is_kept():
+    registered, system = ("registered", 500), ("system", 100)
+    longer = [FUNCTIONS, registered, system]  # one more in the list of functions, so the system message comes later
+    prompts = [
+        ([FUNCTIONS, system, QUESTION], (2, 1)),
+        ([*longer, QUESTION], (3, 2)),
+        ([*longer, QUESTION, ANSWER], (3, 2)),
+        ([*longer, ("summary", 10)], (3, 2)),  # a summary takes the place of the conversation
+    ]
+    for breakpoints, read in (
+        (None, [0, 2000, 2700, 2600]), (1, [0, 0, 2700, 0]), (2, [0, 0, 2700, 2600]), (3, [0, 2000, 2700, 2600]),
+    ):  # fmt: skip
+        cache = PrefixCache(ModelPrices(input=2, output=10, cached=0.2, cache=CacheRules(breakpoints=breakpoints)))
+        assert [cache.bill(parts, 0.0, marks=marks).cached_tokens for parts, marks in prompts] == read
+
+
+def test_a_system_message_that_stands_first_is_compared_word_by_word():
+    function = Function("f", "Looks up. " * 500, {})
+    told = [[Message("system", f"Be brief. {left} credits are left."), Message("user", "Go.")] for left in (30, 20)]
+    read = {}
+    for order in ("functions", "system"):
+        rules = CacheRules(order=order, minimum_tokens=1)
+        writer, cache = PromptWriter(rules), PrefixCache(ModelPrices(input=2, output=10, cached=0.2, cache=rules))
+        prompts = [writer.write(messages, [function]) for messages in told]
+        usages = [cache.bill(prompt.parts, 0.0, same=prompt.same) for prompt in prompts]
+        assert usages[0].input_tokens == function.tokens + sum(message.tokens for message in told[0])
+        read[order] = usages[1].cached_tokens
+    assert read["functions"] == function.tokens > 1000 and 0 < read["system"] < told[0][0].tokens
+    marked = PromptWriter(CacheRules(breakpoints=4)).write(told[0], [function])
+    assert marked.marks == (2, 1) and marked.document()["marks"] == [2, 1] and "marks" not in prompts[0].document()
 
 
 def test_vendors_that_charge_for_writing_are_paid_for_what_is_new():

@@ -155,9 +155,7 @@ class LlmSession:
         self._compacted: list[tuple[tuple[Message, ...], Message]] = []  # conversations, and the summaries in their places
         prices = seat.token_pricing
         self._window = None if prices is None else prices.window
-        self._prompts = (
-            None if prices is None or prices.cache is None or reports_cache(model) else PromptWriter(prices.cache.order)
-        )
+        self._prompts = None if prices is None or prices.cache is None or reports_cache(model) else PromptWriter(prices.cache)
         self._told: list[str] = []  # in the system message, beside the instructions
         self._system = _PLAIN
         self.request = Message(USER, query)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 from costgym.envs.actions import count_tokens
 from costgym.simulators.calls import Prompt, Segment, Usage
+from costgym.simulators.pricing.prompt_cache import CacheRules
 from costgym.simulators.tools import ToolText
 
 SYSTEM, USER, ASSISTANT, TOOL = "system", "user", "assistant", "tool"
@@ -214,10 +215,10 @@ def reports_cache(model: Any) -> bool:
 
 
 class PromptWriter:
-    """Writes the prompts of an episode as parts, each prompt against the one before; `order` is that of `CacheRules`."""
+    """Writes the prompts of an episode as parts, each prompt against the one before, for a cache with these rules."""
 
-    def __init__(self, order: str) -> None:
-        self._order, self._last = order, list[str]()
+    def __init__(self, rules: CacheRules) -> None:
+        self._order, self._marked, self._last = rules.order, rules.breakpoints is not None, list[str]()
 
     def forget(self) -> None:
         """Write the next prompt whole, since the world was not told of the one before."""
@@ -231,7 +232,14 @@ class PromptWriter:
         if same is None:
             same = min(len(self._last), len(digests))
         self._last = digests
-        return Prompt(same, tuple(parts[same:]))
+        return Prompt(same, tuple(parts[same:]), self._marks(len(parts), messages, functions) if self._marked else ())
+
+    def _marks(self, count: int, messages: Sequence[Message], functions: Sequence[Function]) -> tuple[int, ...]:
+        """Marks as clients set them: behind functions and system message, and behind what of these stands first."""
+        system = bool(messages) and messages[0].role == SYSTEM
+        head = count - len(messages) + system
+        first = len(functions) if self._order == "functions" or not system else head - len(functions)
+        return tuple(dict.fromkeys(mark for mark in (head, first) if mark))
 
 
 def prompt_parts(messages: Sequence[Message], functions: Sequence[Function], order: str) -> list[Segment]:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 ERROR_OF_MEAN = 0.06  # of 24 forecasts, relative: `benchmarks/forecast.py`
+ESTIMATED = "All tokens are estimated from the lengths of texts."
 CLASSES = ("requests", "input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens")
 
 Row = dict[str, Any]
@@ -48,6 +49,7 @@ def forecast_table(rows: Sequence[Row], tasks_per_month: int, decisions: str) ->
         caches += ", `shared` with one cache for all tasks"
     notes = [
         f"A month has {tasks_per_month:,} tasks. Decisions are those of {who}; {caches}.",
+        ESTIMATED,
         f"Means of such forecasts were off by {ERROR_OF_MEAN:.0%} on average where the rates of the model are known.",
     ]
     return CostTable("What agents will cost", columns, 3, cells, notes)
@@ -93,7 +95,8 @@ def replanned_table(rows: Sequence[Row], tasks_per_month: int) -> CostTable:
     first = rows[0]
     notes = [
         f"A month has {tasks_per_month:,} tasks. Replanned: a twin fitted to {first['fitted_to']} recorded episodes decides on "
-        f"{first['episodes']} of their tasks; medians and 90 % intervals of {first['draws']} draws of its rates."
+        f"{first['episodes']} of their tasks; medians and 90 % intervals of {first['draws']} draws of its rates.",
+        ESTIMATED,
     ]
     return CostTable("What recorded agents would have cost", columns, 2, cells, notes)
 

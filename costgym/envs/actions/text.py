@@ -9,6 +9,7 @@ from costgym.envs.actions.plans import read_steps
 from costgym.simulators.calls import Prompt, Usage
 from costgym.simulators.errors import InvalidPlan
 from costgym.simulators.plan import PlanStep
+from costgym.simulators.pricing.usage import MAX_MARKS
 from costgym.simulators.status import Status
 
 FINISH, WAIT, THINK = "finish", "wait", "think"
@@ -195,13 +196,19 @@ def _read_prompt(value: Any) -> Prompt | None:
     """The parts of a prompt that an action reports; None where they cannot be read."""
     if not isinstance(value, dict) or not isinstance(parts := value.get("parts"), list) or len(parts) > MAX_PARTS:
         return None
-    same = value.get("same", 0)
+    same, marks = value.get("same", 0), value.get("marks", [])
+    if (
+        type(marks) is not list
+        or len(marks) > MAX_MARKS
+        or not all(type(mark) is int and 0 < mark <= MAX_PARTS for mark in marks)
+    ):
+        return None
     fine = type(same) is int and 0 <= same <= MAX_PARTS and all(
         type(part) is list and len(part) == 2 and type(part[0]) is str and len(part[0]) <= MAX_DIGEST
         and type(part[1]) is int and 0 <= part[1] <= MAX_TOKENS_REPORTED
         for part in parts
     )  # fmt: skip
-    return Prompt(same, tuple([(digest, tokens) for digest, tokens in parts])) if fine else None
+    return Prompt(same, tuple([(digest, tokens) for digest, tokens in parts]), tuple(marks)) if fine else None
 
 
 _TOKEN_CLASSES = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "reasoning_tokens")

@@ -42,7 +42,9 @@ from costgym.simulators.rules.limits import exceeded
 from costgym.simulators.tasks import Grade
 
 if TYPE_CHECKING:
+    from costgym.envs.opencatp.images import SceneImages
     from costgym.envs.rendering.chart import Chart
+    from costgym.envs.rendering.choice import Choice, Picture
     from costgym.envs.rendering.story import EpisodeStory
     from costgym.simulators.oracle.optimum import Optimum
 
@@ -126,7 +128,7 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     | `scores` | Scores from another source in place of a table; such episodes cannot be recorded. |
     | `samples` | What a run plays: `"drawn"`, each task with a sample drawn by the seed; `"each"`, with every sample once. |
     | `arrangement` | Draws the order of the table's samples, and in which every task meets them. 0: as they are. |
-    | `render_mode` | `"ansi"` returns a Gantt chart as text, `"rgb_array"` as an image, `"human"` prints the text. |
+    | `render_mode` | `"ansi"` gives calls and choice as text, which `"human"` prints; `"rgb_array"`, `"svg"` draw images too. |
 
     A setting that makes no sense raises a `CostGymError` that names it.
 
@@ -426,6 +428,27 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         from costgym.envs.rendering.chart import plan_chart
 
         return plan_chart(self.account(), self.quality())
+
+    _images: "SceneImages | None" = None  # made for the first picture
+
+    def choice(self) -> "Choice | None":
+        from costgym.envs.rendering.choice import query_choice
+
+        episode = self.account()
+        called = {call.tool for call in episode.calls}
+        wanted = ", ".join(f"{want.kind}{' in German' if want.german else ''}" for want in self.task.wants)
+        slots = [slot for slot in episode.candidates if slot.name not in called]
+        choice = query_choice(
+            episode, f"wanted: {wanted}", "tools that have not run, the cheapest first", slots, advertised=False
+        )
+        return None if choice is None or self._over else choice
+
+    def pictures(self) -> "Sequence[Picture]":
+        from costgym.envs.opencatp.images import SceneImages
+
+        if self._images is None:
+            self._images = SceneImages()
+        return self._images.pictures(self)
 
     def describe_episode(self, steps: Sequence[Any]) -> "EpisodeStory":
         from costgym.envs.rendering.story import EpisodeStory, wrapped

@@ -1,18 +1,23 @@
 """Draw an episode's Gantt chart as an image or as a page."""
 
+from base64 import b64encode
+from collections.abc import Sequence
 from functools import lru_cache
 from html import escape
-from typing import Any
+from io import BytesIO
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from costgym.envs.rendering.chart import COLOURS, Bar, Chart, Marker, Row, ticks
+from costgym.envs.rendering.choice import Choice, Picture
 
 INK, FAINT, GRID, PAPER, EVENT, LIMIT = "#222222", "#666666", "#E6E6E6", "#FFFFFF", "#0072B2", "#D55E00"
 MARGIN, LANE, BAR, GAP, TEXT = 16, 18, 13, 8, 12
 """Pixels: margin of the picture, height of a lane and of a bar in it, gap between rows, height of the text."""
+PICTURE = 168  # pixels; side of an image that a tool made
 MAX_TITLE_LINES = 6
 _DASH = 4
 
@@ -63,10 +68,21 @@ def wrap(text: str, room: float, size: int, most: int) -> list[str]:
     return lines
 
 
+class Cell(NamedTuple):
+    """A text at its place."""
+
+    x: float
+    y: float  # of its base line
+    text: str
+    colour: str
+    size: int = TEXT
+    anchor: str = "start"
+
+
 class _Layout:
     """The layout of a chart in pixels, shared by the image and the page."""
 
-    def __init__(self, chart: Chart, width: int) -> None:
+    def __init__(self, chart: Chart, width: int, choice: Choice | None = None, pictures: Sequence[Picture] = ()) -> None:
         self.chart, self.width = chart, width
         inner = width - 2 * MARGIN
         # the name column: as wide as the longest name, but not over a third of the picture
@@ -102,7 +118,52 @@ class _Layout:
                 x, y = float(MARGIN), y + TEXT + 8
             self.legend.append((name, x, y))
             x += need
-        self.height = int(y + (TEXT if chart.meanings else 0) + MARGIN)
+        y += TEXT + MARGIN if chart.meanings else 0
+        self.cells = list[Cell]()
+        self.pictures = list[tuple[Picture, float, float, float]]()  # with left, top and width
+        if choice is not None:
+            y = self._place_choice(choice, y + TEXT)
+        if pictures:
+            y = self._place_pictures(pictures, y + 4)
+        self.height = int(y + MARGIN)
+
+    def _place_choice(self, choice: Choice, y: float) -> float:
+        """Place the lines of a choice below `y`; returns where they end."""
+        inner = self.width - 2 * MARGIN
+        self.cells.append(Cell(MARGIN, y + TEXT, fit(choice.title, inner, TEXT + 1), INK, TEXT + 1))
+        columns = MARGIN + 0.6 * inner, MARGIN + 0.74 * inner, MARGIN + 0.78 * inner
+        y += LANE + 4
+        for wish in choice.wishes:
+            sign, colour = ("known", COLOURS["ok"]) if wish.done else ("open", LIMIT)
+            self.cells.append(Cell(MARGIN, y + TEXT, sign, colour))
+            self.cells.append(Cell(MARGIN + 44, y + TEXT, fit(wish.text, inner - 44, tail=False), INK))
+            y += LANE
+            for offer in wish.offers:
+                name = f"{offer.action}  {offer.tool}" if offer.action else offer.tool
+                self.cells.append(Cell(MARGIN + 60, y + TEXT - 1, fit(name, columns[0] - MARGIN - 130), FAINT))
+                self.cells.append(Cell(columns[0], y + TEXT - 1, f"{offer.price} a call", INK, TEXT, "end"))
+                success = f"{offer.success} success" if offer.success else ""
+                self.cells.append(Cell(columns[1], y + TEXT - 1, success, INK, TEXT, "end"))
+                self.cells.append(Cell(columns[2], y + TEXT - 1, fit(offer.calls, self.width - MARGIN - columns[2]), FAINT))
+                y += LANE - 1
+            if wish.more:
+                self.cells.append(Cell(MARGIN + 60, y + TEXT - 1, f"and {wish.more} dearer ones", FAINT))
+                y += LANE - 1
+            y += 3
+        return y
+
+    def _place_pictures(self, pictures: Sequence[Picture], y: float) -> float:
+        """Place images and texts side by side below `y`; returns where they end."""
+        count, height = max(1, int((self.width - 2 * MARGIN + GAP) // (PICTURE + GAP))), PICTURE + 2 * LANE + GAP
+        for index, picture in enumerate(pictures):
+            x, top = MARGIN + index % count * (PICTURE + GAP), y + index // count * height
+            self.cells.append(Cell(x, top + TEXT, fit(picture.title, PICTURE, TEXT - 1), INK, TEXT - 1))
+            self.cells.append(Cell(x, top + 2 * TEXT + 2, fit(picture.about, PICTURE, TEXT - 1), FAINT, TEXT - 1))
+            self.pictures.append((picture, x, top + 2 * LANE, PICTURE))
+            if picture.image is None:
+                for line, text in enumerate(wrap(picture.text or "(nothing)", PICTURE - 8, TEXT - 1, 8)):
+                    self.cells.append(Cell(x + 4, top + 2 * LANE + (line + 1) * (TEXT + 3), text, FAINT, TEXT - 1))
+        return y + -(-len(pictures) // count) * height
 
     def x(self, at_s: float) -> float:
         return self.left + (self.right - self.left) * at_s / self.chart.span_s
@@ -183,13 +244,19 @@ def _draw(pen: "_ImagePen | _PagePen", layout: _Layout) -> None:
     for meaning, x, y in layout.legend:
         pen.box(x, y, 12, TEXT, COLOURS[meaning], meaning)
         pen.text(x + 18, y + TEXT - 2, meaning, INK)
+    for picture, x, top, size in layout.pictures:
+        pen.box(x, top, size, size, GRID, picture.title)
+        if picture.image is not None:
+            pen.picture(x, top, size, picture)
+    for cell in layout.cells:
+        pen.text(*cell)
 
 
 class _ImagePen:
     """Draws on an image."""
 
     def __init__(self, image: Image.Image) -> None:
-        self._draw = ImageDraw.Draw(image)
+        self._image, self._draw = image, ImageDraw.Draw(image)
 
     def text(self, x: float, y: float, text: str, colour: str, size: int = TEXT, anchor: str = "start", hint: str = "") -> None:
         self._draw.text((x, y), text, colour, font(size), anchor={"start": "ls", "middle": "ms", "end": "rs"}[anchor])
@@ -203,6 +270,16 @@ class _ImagePen:
         while top < bottom:
             self._draw.line((x, top, x, min(top + (_DASH if dashed else step), bottom)), colour)
             top += step
+
+    def picture(self, x: float, y: float, size: float, picture: Picture) -> None:
+        self._image.paste(_scaled(picture, int(size)), (int(x), int(y)))
+
+
+def _scaled(picture: Picture, size: int) -> Image.Image:
+    """An image scaled to a square; its pixels stay visible where it is small."""
+    assert picture.image is not None
+    small = max(picture.image.shape[:2]) < size
+    return Image.fromarray(picture.image).resize((size, size), Image.Resampling.NEAREST if small else Image.Resampling.LANCZOS)
 
 
 class _PagePen:
@@ -222,18 +299,27 @@ class _PagePen:
         attributes = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" fill="{colour}"'
         self.elements.append(f"<rect {attributes}><title>{escape(hint)}</title></rect>")
 
+    def picture(self, x: float, y: float, size: float, picture: Picture) -> None:
+        store = BytesIO()
+        _scaled(picture, int(size)).save(store, "PNG", optimize=True)
+        source = f"data:image/png;base64,{b64encode(store.getvalue()).decode('ascii')}"
+        place = f'x="{x:.1f}" y="{y:.1f}" width="{size:.1f}" height="{size:.1f}"'
+        self.elements.append(f'<image {place} href="{source}"><title>{escape(picture.title)}</title></image>')
+
     def line(self, x: float, top: float, bottom: float, colour: str, dashed: bool = False) -> None:
         dash = ' stroke-dasharray="4 4"' if dashed else ""
         ends = f'x1="{x:.1f}" x2="{x:.1f}" y1="{top:.1f}" y2="{bottom:.1f}"'
         self.elements.append(f'<line {ends} stroke="{colour}"{dash}/>')
 
 
-def chart_picture(chart: Chart, width: int = 960, height: int | None = None) -> NDArray[np.uint8]:
-    """Draw a chart as an RGB image, (height, width, 3) uint8.
+def chart_picture(
+    chart: Chart, width: int = 960, height: int | None = None, choice: Choice | None = None, pictures: Sequence[Picture] = ()
+) -> NDArray[np.uint8]:
+    """Draw a chart as an RGB image, (height, width, 3) uint8, above the choice before the agent and what tools made.
 
     A given height is filled with white, or the picture is scaled down to it, so that all frames of a video have one size.
     """
-    layout = _Layout(chart, max(320, width))
+    layout = _Layout(chart, max(320, width), choice, pictures)
     image = Image.new("RGB", (layout.width, layout.height), PAPER)
     _draw(_ImagePen(image), layout)
     if height is not None and height != layout.height:
@@ -246,9 +332,11 @@ def chart_picture(chart: Chart, width: int = 960, height: int | None = None) -> 
     return np.array(image)
 
 
-def chart_drawing(chart: Chart, name: str, width: int = 960) -> str:
-    """Draw a chart as SVG with the given accessible name; bars have tooltips."""
-    layout, pen = _Layout(chart, max(320, width)), _PagePen()
+def chart_drawing(
+    chart: Chart, name: str, width: int = 960, choice: Choice | None = None, pictures: Sequence[Picture] = ()
+) -> str:
+    """Draw a chart as SVG with the given accessible name, as `chart_picture` does; bars have tooltips."""
+    layout, pen = _Layout(chart, max(320, width), choice, pictures), _PagePen()
     _draw(pen, layout)
     drawing = "\n".join(pen.elements)
     return (

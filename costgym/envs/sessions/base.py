@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
-from typing import Any, Generic, Self, get_args
+from typing import TYPE_CHECKING, Any, Generic, Self, get_args
 
 import gymnasium as gym
 from pydantic import ValidationError
@@ -22,6 +22,9 @@ from costgym.simulators.sessions.informed import value_bound
 from costgym.simulators.sessions.rules import FAILURES, SessionRules
 from costgym.simulators.status import Status
 from costgym.simulators.tasks import Task
+
+if TYPE_CHECKING:
+    from costgym.envs.rendering.choice import Choice
 
 REWARDS = ("value", "value-minus-price")
 SPLITS = {"train": range(100_000), "valid": range(100_000, 100_300), "test": range(100_300, 100_600)}
@@ -147,7 +150,7 @@ class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     | `cost` | The resource reported as `info["cost"]`: `"price"`, `"seconds"`, `"tokens"` or `"calls"`. |
     | `max_steps` | The number of steps after which an episode is truncated. `None`: 10 for each query. |
     | `concurrent` | A call only starts a tool; `wait`, `pause` and `cancel` are actions. Else a step is a call and its end. |
-    | `render_mode` | `"ansi"` returns a table of calls, `"rgb_array"` a Gantt chart, `"human"` prints the table. |
+    | `render_mode` | `"ansi"` gives calls, budget, choice as text, which `"human"` prints; `"rgb_array"`, `"svg"` draw them. |
 
     A setting that makes no sense raises a `CostGymError` that names it.
 
@@ -307,6 +310,21 @@ class SessionBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
             **limits, "split": self.split, "reward": self.reward, "enforcement": self.enforcement,
             "max_steps": self._given_steps, **form,
         }  # fmt: skip
+
+    def choice(self) -> "Choice | None":
+        from costgym.envs.rendering.chart import number
+        from costgym.envs.rendering.choice import query_choice
+
+        episode = self._playing()
+        session, query = episode.session, episode.query
+        if query >= session.rules.queries:
+            return None
+        kind, held = int(session.capability[query]), int(session.fact[query]) in episode.memory
+        title = f"query {query + 1} of {session.rules.queries}; worth {number(float(session.value[query]))} credits"
+        text = f"kind {kind + 1}, {'a fact that memory holds' if held else 'a fact that memory does not hold'}"
+        return query_choice(
+            episode, title, text, [slot for slot in episode.candidates if int(session.offers[slot.index]) == kind]
+        )
 
     @property
     def task(self) -> Task:

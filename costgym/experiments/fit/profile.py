@@ -18,7 +18,6 @@ from pathlib import Path
 
 import numpy as np
 
-from costgym.agents.networks import torch_threads
 from costgym.experiments.fit.profile_settings import ProfileSettings
 from costgym.simulators.errors import ConfigError, DataError, InfrastructureError, InvalidProfile, check_known, require
 from costgym.simulators.opencatp.backends.base import TEXT_TOOLS, Backend, Images
@@ -26,6 +25,7 @@ from costgym.simulators.opencatp.backends.meter import Meter
 from costgym.simulators.opencatp.backends.named import BACKENDS
 from costgym.simulators.opencatp.profile import Profile, ToolCost, save_profile
 from costgym.simulators.opencatp.tools import IMAGE_SIZES, LEVELS, TEXT_LENGTHS, TOOLS
+from costgym.simulators.threads import torch_threads
 
 _PROBE_SHARE = 16  # the probe has a sixteenth of the first level's area
 

@@ -9,9 +9,9 @@ from typing import Any
 import gymnasium as gym
 
 from costgym.envs.base import BaseEnv, base_env
+from costgym.envs.opencatp.images import SceneImages
 from costgym.envs.rendering.chart import meaning_of
 from costgym.envs.why import why
-from costgym.experiments.pages.opencatp_images import SceneImages
 from costgym.experiments.play.trajectories.format import Header, Trajectory, check_header, read_trajectories
 from costgym.experiments.play.trajectories.record import digest, final_of
 from costgym.experiments.play.trajectories.replay import readable, replay_steps

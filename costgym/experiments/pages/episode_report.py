@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costgym.envs.base import BaseEnv, base_env
+from costgym.envs.opencatp.images import SceneImages
 from costgym.envs.rendering.chart import Bar, Chart, number
 from costgym.envs.rendering.draw import chart_drawing, chart_picture
 from costgym.envs.rendering.story import TEXT_WIDTH, short, wrapped
 from costgym.envs.why import why
 from costgym.experiments.pages.episode_detail import replayed
 from costgym.experiments.pages.episodes import episode_page
-from costgym.experiments.pages.opencatp_images import SceneImages
 from costgym.experiments.play.trajectories.format import Header, Trajectory, check_header, parse_header, parse_trajectory
 from costgym.experiments.play.trajectories.record import digest
 from costgym.experiments.play.trajectories.replay import Step, replay_recorded, trajectory_files

@@ -13,13 +13,13 @@ from typing import Any
 
 from markupsafe import Markup
 
+from costgym.envs.opencatp.images import SceneImages
 from costgym.experiments.board.conditions import condition_label, currency_of, grading_of, grouped
 from costgym.experiments.board.rows import columns_of, is_reference, shown_name, track_files, tracks_in_order
 from costgym.experiments.board.store.runs import Run, RunEntry, as_written
 from costgym.experiments.board.tracks import TRACKS
 from costgym.experiments.pages.episode_detail import Detail, details
 from costgym.experiments.pages.html import asset, embedded, part, render
-from costgym.experiments.pages.opencatp_images import SceneImages
 from costgym.experiments.play.metric_registry import unit_of
 from costgym.experiments.play.results import EpisodeResult, outcome
 from costgym.experiments.play.trajectories.replay import readable

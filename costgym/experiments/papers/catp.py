@@ -21,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costgym.agents.catp.settings import CatpSettings
-from costgym.agents.networks import torch_threads
 from costgym.experiments.board.run_config import make_run_config
 from costgym.experiments.board.run_log import read_episodes
 from costgym.experiments.leaderboard import run as run_leaderboard
@@ -44,6 +43,7 @@ from costgym.experiments.play.results import EpisodeResult
 from costgym.experiments.train.run import require_modules
 from costgym.simulators.opencatp.scoring.evaluation import Evaluator
 from costgym.simulators.opencatp.tasks import OpenCATPTask, task
+from costgym.simulators.threads import torch_threads
 
 # -- protocol ----------------------------------------------------------------------------------------------------------------
 

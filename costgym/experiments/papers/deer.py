@@ -21,7 +21,6 @@ from costgym.agents.deer import DECISION, RATES, Decider, RuleDecider, Simulated
 from costgym.agents.deer.deciders import TrainedDecider
 from costgym.agents.deer.learnt import load_decider
 from costgym.agents.deer.settings import DeerSettings
-from costgym.agents.networks import torch_threads
 from costgym.agents.registry import find_agent, run_folder
 from costgym.envs.decision import DecisionAwareEnv
 from costgym.experiments.papers.claims import (
@@ -41,6 +40,7 @@ from costgym.experiments.train.deer.train import training_examples
 from costgym.simulators.decision.samples import CALL, NO_CALL, NO_SEARCH
 from costgym.simulators.decision.toolsets import NEAREST, what_it_does
 from costgym.simulators.retrieval.sentences import MINILM, has_minilm, sentence_embedding
+from costgym.simulators.threads import torch_threads
 
 # -- protocol ----------------------------------------------------------------------------------------------------------------
 

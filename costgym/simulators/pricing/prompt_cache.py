@@ -13,7 +13,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from costgym.simulators.bounds import Amount, Count, StrictModel, is_none
-from costgym.simulators.pricing.usage import Segment, Usage
+from costgym.simulators.pricing.usage import MAX_MARKS, Segment, Usage
 
 MILLION = 1e6
 STANDARD = "standard"
@@ -28,6 +28,12 @@ class CacheRules(StrictModel):
     minimum_tokens: Count = Field(default=1024, description="Shorter prefixes are neither kept nor read.")
     step_tokens: Count = Field(default=1, description="Tokens that are read count in whole steps of this many.")
     ttl_s: Amount = Field(default=300.0, description="Seconds after the last use for which a prefix is kept.")
+    breakpoints: Annotated[int, Field(ge=1, le=MAX_MARKS)] | None = Field(
+        default=None,
+        exclude_if=is_none,
+        description="Marks of a request at most: what a prompt begins with is kept up to its end, and up to the others, which "
+        "clients set behind functions and system message. None: every beginning is kept.",
+    )
     order: Literal["functions", "system"] = Field(default="functions", description="What a prompt begins with.")
 
 
@@ -158,7 +164,9 @@ class PrefixCache:
         self._used_s: dict[bytes, float] = {}  # when the prefix with this digest was last used
         self._last: list[tuple[bytes, int]] = []  # digest and length of each beginning of the last prompt
 
-    def bill(self, segments: Iterable[Segment], at_s: float, output_tokens: int = 0, same: int = 0) -> Usage:
+    def bill(
+        self, segments: Iterable[Segment], at_s: float, output_tokens: int = 0, same: int = 0, marks: Iterable[int] = ()
+    ) -> Usage:
         """Count one request's tokens by class, and keep its prompt.
 
         Args:
@@ -166,6 +174,7 @@ class PrefixCache:
             at_s: simulated time of the request, seconds; it must not run back.
             output_tokens: tokens of the reply.
             same: leading parts of the prompt before that stand in front of these; as many as that had at most.
+            marks: numbers of leading parts behind which a mark stands, where the vendor's rules limit these.
         """
         rules = self.prices.rules
         self._last = prefixes = _prefixes(segments, self._last[:same])
@@ -174,16 +183,24 @@ class PrefixCache:
             return Usage(total, output_tokens)
         read = 0
         for digest, length in prefixes:
-            if at_s - self._used_s.get(digest, -float("inf")) > rules.ttl_s:
+            if at_s - self._used_s.get(digest, -float("inf")) <= rules.ttl_s:
+                read = length
+            elif rules.breakpoints is None:
                 break
-            read = length
         if read < rules.minimum_tokens:
             read = 0
         read -= read % rules.step_tokens
         if total >= rules.minimum_tokens:
-            self._used_s.update((digest, at_s) for digest, _ in prefixes)
+            self._used_s.update((digest, at_s) for digest, _ in _kept(prefixes, marks, rules.breakpoints))
         written = total - read if self.prices.cache_write is not None and total >= rules.minimum_tokens else 0
         return Usage(total, output_tokens, read, cache_write_tokens=written)
+
+
+def _kept(prefixes: list[tuple[bytes, int]], marks: Iterable[int], breakpoints: int | None) -> list[tuple[bytes, int]]:
+    """The beginnings of a prompt that are kept."""
+    if breakpoints is None:
+        return prefixes
+    return [prefixes[-1], *[prefixes[mark - 1] for mark in list(marks)[: breakpoints - 1] if mark <= len(prefixes)]]
 
 
 def _prefixes(segments: Iterable[Segment], first: list[tuple[bytes, int]]) -> list[tuple[bytes, int]]:

@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+MAX_MARKS = 16  # of a prompt
 Segment = tuple[str, int]  # digest of a part of a prompt, and its tokens
 
 
@@ -10,10 +11,12 @@ class Prompt(NamedTuple):
 
     same: int  # number of leading parts of that prompt with which this one begins
     parts: tuple[Segment, ...]  # what follows
+    marks: tuple[int, ...] = ()  # numbers of leading parts behind which the client set a mark, beside that at the end
 
     def document(self) -> dict[str, Any]:
         """The prompt as actions write it."""
-        return {"same": self.same, "parts": [list(part) for part in self.parts]}
+        written: dict[str, Any] = {"same": self.same, "parts": [list(part) for part in self.parts]}
+        return written if not self.marks else {**written, "marks": list(self.marks)}
 
 
 class Usage(NamedTuple):

@@ -391,7 +391,7 @@ class Episode:
 
     def _counted(self, prompts: PrefixCache, usage: Usage, prompt: Prompt) -> Usage:
         """A request with what of its prompt the cache serves now; tokens beyond those of the prompt's parts are new."""
-        counted = prompts.bill(prompt.parts, self.now_s, same=prompt.same)
+        counted = prompts.bill(prompt.parts, self.now_s, same=prompt.same, marks=prompt.marks)
         cached = min(counted.cached_tokens, usage.input_tokens)
         written = min(counted.cache_write_tokens, usage.input_tokens - cached)
         return usage._replace(cached_tokens=cached, cache_write_tokens=written, prompt=None)

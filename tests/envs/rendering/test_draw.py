@@ -8,11 +8,13 @@ from itertools import pairwise
 import gymnasium as gym
 import numpy as np
 import pytest
+from gymnasium.wrappers import RecordVideo
 from hypothesis import given
 from hypothesis import strategies as st
 
 import costgym
 from costgym.envs.rendering.chart import COLOURS, chart_of, number, ticks, verdict
+from costgym.envs.rendering.choice import Picture, facts_choice
 from costgym.envs.rendering.draw import _Layout, chart_drawing, chart_picture, fit, text_width, wrap
 from costgym.envs.rendering.terminal import choice_text, episode_table
 from costgym.simulators.calls import WorldEvent
@@ -82,7 +84,7 @@ def test_the_choice_shows_what_is_known_and_the_tools_that_could_bring_what_is_m
     episode = world.episode(0, 0, Budget(price=10.0))
     episode.call(2)
     episode.submit(1)
-    choice = choice_text(episode, lambda slot: slot + 40).splitlines()
+    choice = choice_text(facts_choice(episode, lambda slot: slot + 40)).splitlines()
     wishes = [need.wish or need.capability or "an answer" for need in episode.needs]
     assert choice == [
         "facts: 1 of 2 known; for the missing ones",
@@ -93,17 +95,50 @@ def test_the_choice_shows_what_is_known_and_the_tools_that_could_bring_what_is_m
         f"  + 2 {wishes[1]}: {episode.needs[1].fact}",
     ]
     episode.finish()
-    assert choice_text(episode) == ""
+    assert choice_text(facts_choice(episode)) == ""
 
 
-@pytest.mark.parametrize("env_id", ["costgym/Marketplace-v0", "costgym/MarketplaceChat-v1"])
-def test_what_is_rendered_as_text_fits_on_eighty_columns(env_id):
-    env = gym.make(env_id, render_mode="ansi", disable_env_checker=True)
-    env.reset(seed=0)
-    if env_id.endswith("v0"):
-        env.step(0)
-    lines = env.render().splitlines()
-    assert max(map(len, lines)) <= 80 and any(line.startswith("facts: ") for line in lines)
+CHOICES = {"Session": "query 1 of ", "OpenCATP": "wanted: ", "Decision": "decision: ", "": "facts: "}
+
+
+@pytest.mark.parametrize("env_id", costgym.ENV_IDS)
+def test_every_environment_renders_the_choice_as_text_of_eighty_columns_as_a_picture_and_as_svg(env_id):
+    title = next(title for word, title in CHOICES.items() if word in env_id)
+    shown = {}
+    for mode in ("ansi", "rgb_array", "svg"):
+        env = gym.make(env_id, render_mode=mode, disable_env_checker=True)
+        env.reset(seed=0)
+        shown[mode] = env.render()
+    lines = shown["ansi"].splitlines()
+    assert max(map(len, lines)) <= 80 and any(line.startswith(title) for line in lines)
+    assert f">{title}" in shown["svg"] and shown["svg"].count("a call</text>") >= 1
+    empty = chart_picture(env.unwrapped.chart(), height=shown["rgb_array"].shape[0])
+    assert shown["rgb_array"].shape == empty.shape and not np.array_equal(shown["rgb_array"], empty)
+    assert ("<image " in shown["svg"]) == ("OpenCATP" in env_id)
+
+
+def test_images_and_texts_that_tools_made_are_drawn_one_beside_the_other():
+    red = np.full((8, 8, 3), (200, 10, 20), np.uint8)
+    pictures = [Picture("Input", "noisy", red), Picture("captions", "on the input", text="a dog at the beach"), Picture("none")]
+    chart = chart_of(ended())
+    drawn = chart_picture(chart, pictures=pictures)
+    assert (drawn == red[0, 0]).all(axis=2).sum() == 168 * 168
+    assert drawn.shape[0] > chart_picture(chart).shape[0] + 168
+    page = chart_drawing(chart, "an episode", pictures=pictures)
+    assert page.count("<image ") == 1 and "a dog at the beach" in page and "(nothing)" in page
+
+
+def test_a_video_is_recorded_with_gymnasiums_wrapper(tmp_path):
+    pytest.importorskip("moviepy", reason="no moviepy here: install costgym[video]")
+    made = costgym.make("costgym/Marketplace-v0", render_mode="rgb_array")
+    with RecordVideo(made, str(tmp_path), episode_trigger=lambda episode: True, disable_logger=True) as env:
+        _, info = env.reset(seed=0)
+        while info["action_mask"][:-1].any():
+            _, _, over, _, info = env.step(int(np.flatnonzero(info["action_mask"])[0]))
+            if over:
+                break
+    (video,) = tmp_path.glob("*.mp4")
+    assert video.stat().st_size > 1_000
 
 
 def test_an_episode_without_calls_has_a_picture_too():
@@ -143,14 +178,6 @@ def test_the_frames_of_a_video_are_of_one_size():
         env.step(env.unwrapped.wait_action)
         shapes.add(env.render().shape)
     assert len(shapes) == 1
-
-
-def test_both_views_render():
-    for env_id in costgym.ENV_IDS[:2]:
-        for mode, kind in (("ansi", str), ("rgb_array", np.ndarray)):
-            env = gym.make(env_id, render_mode=mode, disable_env_checker=True)
-            env.reset(seed=0)
-            assert isinstance(env.render(), kind)
 
 
 def test_the_page_is_one_wellformed_drawing_without_outside_links():

@@ -25,7 +25,7 @@ from costgym.experiments.pages.table import print_table
 from costgym.experiments.play.episodes import play_many
 from costgym.simulators.calls import Prompt, Usage
 from costgym.simulators.errors import InfrastructureError
-from costgym.simulators.pricing.prompt_cache import USUAL
+from costgym.simulators.pricing.prompt_cache import USUAL, CacheRules
 from tests.helpers.epochs import board as arena
 from tests.helpers.epochs import entry, epoch, rows
 
@@ -129,7 +129,7 @@ def test_tokens_of_a_text_that_calls_nothing_are_owed_by_the_next_action() -> No
 
 
 def test_parts_of_a_prompt_are_those_that_the_judge_saw_and_honest_ones_stay_as_they_are() -> None:
-    meter, writer, messages = Meter(USUAL), PromptWriter("functions"), [Message("system", "Do."), Message("user", "Why?")]
+    meter, writer, messages = Meter(USUAL), PromptWriter(CacheRules()), [Message("system", "Do."), Message("user", "Why?")]
 
     def asked() -> tuple[str, str]:
         """The action that an honest agent pays a request with, and what the judge makes of that of one that claims a cache."""

@@ -11,7 +11,7 @@ from PIL import Image
 
 import costgym
 from costgym.envs.base import base_env
-from costgym.experiments.pages.opencatp_images import (
+from costgym.envs.opencatp.images import (
     NO_TORCH,
     OTHER_NETWORKS,
     OTHER_SCENES,

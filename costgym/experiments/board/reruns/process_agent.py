@@ -43,7 +43,7 @@ class Meter:
     prompts of the requests; of several that one action pays for it is told none, so that they are billed as new."""
 
     def __init__(self, prices: ModelPrices | None = None) -> None:
-        self._prompts = None if prices is None or prices.cache is None else PromptWriter(prices.cache.order)
+        self._prompts = None if prices is None or prices.cache is None else PromptWriter(prices.cache)
         self._prompt: Prompt | None = None
         self._unpaid = 0  # requests that no action has paid for
         self.requests = self._read = self._written = self._cached = self._stored = self._thought = 0

@@ -134,17 +134,17 @@ class Bills:
 
 def shared_usages(episodes: Sequence[PlayedEpisode], prices: ModelPrices, interval_s: float) -> list[tuple[Usage, ...]]:
     """The tokens by class of the same requests where episodes share a cache; they begin one `interval_s` after another."""
-    requests: list[tuple[float, int, int, list[Segment]]] = []
+    requests: list[tuple[float, int, int, list[Segment], tuple[int, ...]]] = []
     for number, episode in enumerate(episodes):
         if len(episode.asked) != len(episode.usages):
             raise ConfigError("--share-cache", "an episode's requests have no prompts, so nothing can be counted again")
         parts: list[Segment] = []
         for rank, (at_s, prompt) in enumerate(episode.asked):
             parts = [*parts[: prompt.same], *prompt.parts]
-            requests.append((number * interval_s + at_s, number, rank, parts))
+            requests.append((number * interval_s + at_s, number, rank, parts, prompt.marks))
     cache, counted = PrefixCache(prices), [list(episode.usages) for episode in episodes]
-    for at_s, number, rank, parts in sorted(requests, key=lambda request: request[:3]):
-        usage, served = counted[number][rank], cache.bill(parts, at_s)
+    for at_s, number, rank, parts, marks in sorted(requests, key=lambda request: request[:3]):
+        usage, served = counted[number][rank], cache.bill(parts, at_s, marks=marks)
         cached = min(served.cached_tokens, usage.input_tokens)
         written = min(served.cache_write_tokens, usage.input_tokens - cached)
         counted[number][rank] = usage._replace(cached_tokens=cached, cache_write_tokens=written)

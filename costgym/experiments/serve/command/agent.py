@@ -89,7 +89,7 @@ class CommandAgent(Agent):
         self._owed: Usage | None = None
         prices = seat.token_pricing
         served = self.model.startswith("openai:")  # by a server, which counts what it reads from its cache
-        self._prompts = None if prices is None or prices.cache is None or served else PromptWriter(prices.cache.order)
+        self._prompts = None if prices is None or prices.cache is None or served else PromptWriter(prices.cache)
         self._crash = ""
         self._counts: dict[str, int] = {}
         self._info = info

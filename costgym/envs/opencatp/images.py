@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from costgym.agents.networks import torch_threads
 from costgym.envs.base import BaseEnv
+from costgym.envs.rendering.choice import Picture
 from costgym.simulators.errors import MissingExtra, require
 from costgym.simulators.opencatp.backends.base import RESTORERS, run_images
 from costgym.simulators.opencatp.backends.tiny import TinyBackend, weights_hash
@@ -26,6 +26,7 @@ from costgym.simulators.opencatp.scoring.table import WANTED, OutcomeTable, want
 from costgym.simulators.opencatp.tasks import OpenCATPTask, Output
 from costgym.simulators.plan import TASK_INPUT, Plan
 from costgym.simulators.status import Status
+from costgym.simulators.threads import torch_threads
 
 INPUT, TRUTH = "input", "truth"
 NO_TORCH = "What the restoring tools made is not shown: making it again needs costgym[vision], which is not installed here."
@@ -75,6 +76,17 @@ class SceneImages:
         """Return what the present episode of a world shows; None for a world without images."""
         table = world.outcome_table()
         return None if table is None else _Episode(self, world, table).artefacts()
+
+    def pictures(self, world: BaseEnv[Any, Any]) -> list[Picture]:
+        """The input and what each tool made of it, as pictures."""
+        shown = self.of(world)
+        if shown is None:
+            return []
+        made = [artefact for artefact in shown.made if artefact.title != "Truth"]
+        return [
+            Picture(one.title, one.about, self.kept(shown.scene, one.image), one.text or ("" if one.image else shown.note))
+            for one in made
+        ]
 
     def encoded(self) -> dict[str, dict[str, str]]:
         """Return all images made so far as PNG in base64, by the name of their scene and their key, in order of both."""
