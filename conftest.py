@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -59,3 +60,16 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     """Mark the examples of the native environments, which compile them."""
     if item.nodeid.startswith("costgym/envs/vector/"):
         item.add_marker("native")
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A model server that does what it is told, at the address that models without one of their own ask; there is no key."""
+    from tests.helpers.model_server import Server
+
+    served = Server()
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setenv("OPENAI_BASE_URL", served.url)
+    monkeypatch.setenv("COSTGYM_CACHE", "")  # `--cache` sets it in this process
+    yield served
+    served.close()

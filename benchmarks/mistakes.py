@@ -44,6 +44,14 @@ MISTAKES = [
     "cost react --prices nothing.json",
     "scenarios --json",
 ]
+COMPLETED = [
+    "costgym lead",
+    "costgym run chea",
+    "costgym run react --bud",
+    "costgym leaderboard --agents greedy,zoo:p",
+    "costgym show --scenario marketplace-h",
+    "costgym run --env Marketplace-",
+]
 LISTS = ["envs", "agents", "scenarios", "datasets", "models", "--help", "--version", "run -h", "leaderboard -h"]
 
 
@@ -61,6 +69,14 @@ def run(line: str, folder: Path) -> tuple[float, int, str, str]:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, done.returncode, done.stdout, done.stderr
 
 
+def complete(words: str) -> list[str]:
+    """What bash completes a line to."""
+    asked = {"COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1), "_COSTGYM_COMPLETE": "complete_bash"}
+    code = "from costgym.cli.app import app; app(prog_name='costgym')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, **asked})
+    return done.stdout.split()
+
+
 def main() -> None:
     wanted = MISTAKES if len(sys.argv) < 2 or sys.argv[1].startswith("--") else [" ".join(sys.argv[1:])]
     with tempfile.TemporaryDirectory() as scratch:
@@ -76,6 +92,11 @@ def main() -> None:
         for line in LISTS:
             seconds, status, out, _ = run(line, folder)
             print(f"costgym {line}: {seconds:.2f} s, exit {status}, {len(out.splitlines())} lines, tabs {out.count(chr(9))}")
+        print("\n# Completion, and a pipe that closes early")
+        for words in COMPLETED:
+            print(f"{words}<TAB>: {' '.join(complete(words))}")
+        piped = subprocess.run(["bash", "-c", f"{sys.executable} -m costgym agents | head -1"], capture_output=True, text=True)
+        print(f"costgym agents | head -1: {piped.stdout.strip()!r}, on standard error {piped.stderr!r}")
         if "--help-too" in sys.argv:
             print("\n# Help of every command, at 80 columns")
             for verb in Costgym.entries:

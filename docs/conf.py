@@ -37,13 +37,11 @@ nb_execution_mode = (
 )
 napoleon_custom_sections = [("Attributes", "params_style")]
 default_role = "code"  # docstrings quote names in single backticks
-suppress_warnings = [
-    "misc.highlighting_failure"
-]  # drawings in Mermaid, which GitHub renders
+# cells of notebooks call commands with `!`
+suppress_warnings = ["misc.highlighting_failure"]
 autodoc_member_order = "bysource"
-autodoc_mock_imports = [
-    "numba"
-]  # so that the site is built from the extra `docs` alone
+# so that the site is built from the extra `docs` alone
+autodoc_mock_imports = ["numba", "stable_baselines3"]
 autodoc_typehints = "signature"
 autodoc_default_options = {"members": True}
 python_use_unqualified_type_names = True

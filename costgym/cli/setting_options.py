@@ -17,6 +17,7 @@ import typer
 from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
+from costgym.cli.completion import completed
 from costgym.simulators.bounds import Settings, what_is_wrong
 from costgym.simulators.errors import ConfigError
 
@@ -87,6 +88,7 @@ class Option(NamedTuple):
         metavar = self.extra.get("metavar") or (NUMBERS[number][0] if number else "TEXT" if self.form is str else None)
         description: dict[str, Any] = {"help": self.help, "metavar": metavar, "show_default": False}
         description["rich_help_panel"] = heading
+        description["autocompletion"] = completed("agent" if metavar == "AGENT" else self.name)
         made = typer.Argument(**description) if self.is_argument else typer.Option(*self.names, **description)
         default = inspect.Parameter.empty if self.required else None
         form = str if number else self.form

@@ -1,6 +1,7 @@
 """The command line as a user drives it: what runs in a process of its own, and errors in this one."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -292,6 +293,24 @@ def test_json_goes_to_standard_output_alone_and_lists_go_into_pipes_line_by_line
     assert [line[0] for line in lines] == ["id", *ENV_IDS]
     worlds = {name: " ".join(map(str, class_of(name).worlds)) for name in ENV_IDS}
     assert {name: world for name, world, *_ in lines[1:]} == worlds and worlds["costgym/Marketplace-v0"] == "0 1"
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        (("costgym", "lead"), ["leaderboard"]),
+        (("costgym", "run", "chea"), ["cheapest"]),
+        (("costgym", "leaderboard", "--agents", "greedy,zoo:p"), ["greedy,zoo:ppo"]),
+        (("costgym", "show", "--scenario", "marketplace-h"), ["marketplace-hard"]),
+    ],
+)
+def test_a_shell_completes_verbs_and_the_names_of_what_there_is(words: tuple[str, ...], completed: list[str]) -> None:
+    asked = {"COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1), "_COSTGYM_COMPLETE": "complete_bash"}
+    code = "from costgym.cli.app import app; app(prog_name='costgym')"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, **asked}, check=False
+    )
+    assert done.stdout.split() == completed
 
 
 def test_the_words_that_may_be_left_out_may_be_left_out() -> None:

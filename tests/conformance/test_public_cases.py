@@ -15,9 +15,10 @@ from costgym.agents.models.base import Function
 from costgym.agents.models.call_forms import read_calls
 from costgym.agents.models.streams import assemble
 from costgym.agents.models.usage import read_server_usage
-from costgym.experiments.fit.forge.forge import problem_of_world
+from costgym.experiments.fit.forge.forge import forge, problem_of_world
 from costgym.experiments.play.call_logs.log import read_log
 from costgym.simulators.calls import Usage
+from costgym.simulators.errors import CostGymError
 from costgym.simulators.forge.compose import api_document, world_document
 from costgym.simulators.forge.graph import graph_of
 from costgym.simulators.forge.readers.reading import read_document
@@ -48,6 +49,13 @@ def test_a_document_is_used_as_its_author_means_it(case: dict[str, Any]) -> None
     made = world_document([api_document(graph)], "case", 0)
     assert made is not None
     assert problem_of_world(made, 20) is None
+
+
+@of_kind("refused")
+def test_a_document_of_which_nothing_can_be_asked_is_refused_with_the_reason(case: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "case.json").write_text(json.dumps(case["input"]))
+    with pytest.raises(CostGymError, match=case["expected"]):
+        forge([str(tmp_path / "case.json")], "case", 0)
 
 
 @of_kind("reply")

@@ -1,6 +1,7 @@
 """Leaderboard runs for tests: one played by agents whose names and messages are markup, one of any size that nobody played."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -118,3 +119,13 @@ def _imagined_result(agent: str, index: int, limit: float, episode: int) -> Epis
         errors_by_status={"timeout": 1} if episode % 2 else {}, exceeded="price" if price > limit else None, quality=0.4,
         regret=0.1,
     )  # fmt: skip
+
+
+def record(episode: int = 0, **changes: Any) -> EpisodeResult:
+    """The result of an episode that passed, with what a test changes of it."""
+    base = EpisodeResult(
+        agent="react", model="simulated", env="costgym/MarketplaceChat-v0", task=f"G1-{episode}", episode=episode, seed=0,
+        budget={"price": 20}, strict=True, judged=True, share=1.0, price=5, seconds=2.5, tokens=100, calls=2, attempts=4,
+        errors={"tool": 1}, errors_by_status={"timeout": 1}, optimum_price=4.0, quality=0.75, regret=0.05,
+    )  # fmt: skip
+    return replace(base, **changes)

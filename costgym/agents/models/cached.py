@@ -66,14 +66,14 @@ class Cached:
         if (reply := self._find(key)) is not None:
             return _read(reply, self.path)
         try:
-            said = self.model.complete(messages, functions, purpose)
+            completion = self.model.complete(messages, functions, purpose)
         except InfrastructureError as error:
             if self._keeps_failures:
                 self._failed[key] += 1
                 self._keep(failure, str(error))
             raise
-        self._keep(key, _write(said))
-        return said
+        self._keep(key, _write(completion))
+        return completion
 
     def _find(self, request: str) -> str | None:
         try:

@@ -119,8 +119,8 @@ class LocalModel:
                 pad_token_id=self._tokenizer.pad_token_id,
                 **sampling,
             )
-        said: list[int] = output[0, len(prompt) :].tolist()
-        return said[: said.index(end) + 1] if end in said else said
+        generated: list[int] = output[0, len(prompt) :].tolist()
+        return generated[: generated.index(end) + 1] if end in generated else generated
 
 
 def template_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:

@@ -427,7 +427,7 @@ def chat_messages(messages: Sequence[Message], filler: str | None = None) -> lis
         content = message.content or (filler if message.calls else filler or "")
         entry: dict[str, Any] = {"role": message.role, "content": content}
         if message.calls:
-            waiting = [call.id or f"call_{index}_{place}" for place, call in enumerate(message.calls)]
+            waiting = [call.id or f"call_{index}_{position}" for position, call in enumerate(message.calls)]
             entry["tool_calls"] = [
                 {
                     "id": number,

@@ -122,7 +122,7 @@ def _outcome(choice: Mapping[str, Any], message: Mapping[str, Any], read: Read) 
         return REFUSED
     wire = message.get("tool_calls")
     stray = wire and not (isinstance(wire, list) and all(isinstance(entry, dict) for entry in wire))
-    broken = any(not call.name or (given := call.read()) is None or unreadable(given) for call in read.calls)
+    broken = any(not call.name or (arguments := call.read()) is None or unreadable(arguments) for call in read.calls)
     if not outcome and (stray or broken or not (read.calls or read.content.strip())):
         return MALFORMED
     return outcome

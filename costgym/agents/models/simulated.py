@@ -114,8 +114,8 @@ class Simulated:
     def __init__(self, rates: SimulatedRates | None = None) -> None:
         self.rates = rates or SimulatedRates()
         usual = SimulatedRates()
-        own = {spec.name: getattr(self.rates, spec.name) for spec in fields(usual)}
-        differing = [f"{key}={value:g}" for key, value in own.items() if value != getattr(usual, key)]
+        rates_of_model = {spec.name: getattr(self.rates, spec.name) for spec in fields(usual)}
+        differing = [f"{key}={value:g}" for key, value in rates_of_model.items() if value != getattr(usual, key)]
         if differing:
             self.name = f"{SIMULATED}:{','.join(differing)}"
         self._uniforms: list[float] = []

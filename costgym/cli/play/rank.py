@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from costgym.cli.options import JsonFile, Quiet, requests_and_cost
-from costgym.cli.output import Progress, console, save_json
+from costgym.cli.output import Progress, console, prints, save_json
 from costgym.experiments.play.options import Data, Model, Prices, ScenarioName, Seed, SpendLimit
 from costgym.simulators.bounds import Count, Settings, argument, option
 from costgym.simulators.errors import ConfigError, require
@@ -117,14 +117,15 @@ def rank(
     for row in board.document["rows"]:
         for notice in (*server_notices(row), *_crashes(row)):
             typer.echo(f"note: {notice}", err=True)
-    if not quiet:
+    shown = prints(quiet, json_file)
+    if shown:
         print_table(board.document, console())
         typer.echo(f"page: {board.page.resolve()}")
     if entry.pack is not None and entry.contact is not None:
         from costgym.experiments.board.submissions.submission import pack
 
         pack(out, entry.pack, name.partition(":")[2], entry.contact, [name], description=entry.description)
-        typer.echo(f"packed {entry.pack}", err=quiet)
+        typer.echo(f"packed {entry.pack}", err=not shown)
 
 
 def _name_of(words: list[str]) -> str:

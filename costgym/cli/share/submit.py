@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from costgym.cli.options import EXISTS, JsonFile, Quiet, WorkerOptions
-from costgym.cli.output import save_json
+from costgym.cli.output import prints, save_json
 from costgym.cli.verbs import Verbs
 from costgym.experiments.board.epochs.options import EpochOptions
 from costgym.experiments.board.run_options import RunOptions
@@ -133,7 +133,7 @@ def rerun(
 
     if choose(sandbox) == "none":
         typer.echo(f"warning: no sandbox, entries with their own code wait: {why_not() or '--sandbox none'}", err=True)
-    say = (lambda text: None) if quiet else typer.echo
+    say = typer.echo if prints(quiet, json_file) else lambda text: None
     with workers.open() as engine:
         verdicts = judge(entries, epoch, out, key, minutes, sandbox, pages_of, say, engine)
     save_json(json_file, [verdict.model_dump(mode="json") for verdict in verdicts])

@@ -76,8 +76,8 @@ def forge(
     if page is not None and not single:
         raise ConfigError("--page", "shows one world; leave it out, or make one world with --out FILE.yaml")
     if recorded.queries is not None:
-        for name, given in (("--worlds", worlds is not None), ("--page", page is not None), ("--traces", recorded.traces)):
-            if given:
+        for name, is_set in (("--worlds", worlds is not None), ("--page", page is not None), ("--traces", recorded.traces)):
+            if is_set:
                 raise ConfigError("--queries", f"makes one world of one's own questions; leave out {name}")
     profiles, settings = ((), None) if profile is None else measured(profile)
     if recorded.queries is not None:

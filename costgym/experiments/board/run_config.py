@@ -341,32 +341,32 @@ def _tracks_with(world: SuiteWorld, name: str) -> list[str]:
     return tracks
 
 
-def _tracks_of(suite: Suite, world: SuiteWorld, agents: Sequence[str], asked: RunOptions) -> list[TrackConfig]:
+def _tracks_of(suite: Suite, world: SuiteWorld, agents: Sequence[str], options: RunOptions) -> list[TrackConfig]:
     """A world's tracks, one for each view that some agent plays in; the same scenario and conditions for all."""
     kind = class_of(world.env)
-    fits = not asked.refused_by(world)
-    seeds = asked.seeds if asked.seeds is not None and fits else world.seeds
-    settings = world.settings_of(asked.grading, asked.documents)
+    fits = not options.refused_by(world)
+    seeds = options.seeds if options.seeds is not None and fits else world.seeds
+    settings = world.settings_of(options.grading, options.documents)
     made: dict[str, Any]
     known = versions_of(world.env)
-    version = world.world if asked.world is None else asked.world
+    version = world.world if options.world is None else options.world
     version = version if version in known else known[0]
     if kind.world_kind == "tools":
-        named = asked.scenario if fits and asked.scenario is not None else world.scenario
-        data = asked.data if fits else None
-        found = named if isinstance(named, Scenario) else load_scenario(named, data)
-        found = found.in_world(version, *(known if asked.world is None else ()))
-        version = found.world
-        if found.tokens is None and read_model_name(asked.model) is None:
-            found = _with_prices(found, world)
-        made = {"scenario": priced_for(found, asked.model, asked.prices if fits else None)}
+        named = options.scenario if fits and options.scenario is not None else world.scenario
+        data = options.data if fits else None
+        scenario = named if isinstance(named, Scenario) else load_scenario(named, data)
+        scenario = scenario.in_world(version, *(known if options.world is None else ()))
+        version = scenario.world
+        if scenario.tokens is None and read_model_name(options.model) is None:
+            scenario = _with_prices(scenario, world)
+        made = {"scenario": priced_for(scenario, options.model, options.prices if fits else None)}
     elif "profile" not in kind.world_class.arguments_of_world:
         made = {}
     else:
-        made = {"profile": "v100" if not fits or asked.profile is None else asked.profile}
-        if fits and asked.data is not None:
-            settings.setdefault(ALL_VIEWS, {})["outcomes"] = str(asked.data)
-    budgets = asked.budgets if asked.budgets is not None and fits else world.budgets or None
+        made = {"profile": "v100" if not fits or options.profile is None else options.profile}
+        if fits and options.data is not None:
+            settings.setdefault(ALL_VIEWS, {})["outcomes"] = str(options.data)
+    budgets = options.budgets if options.budgets is not None and fits else world.budgets or None
     limits = [Budget()] if budgets is None else Budget.parse(budgets) if isinstance(budgets, str) else list(budgets)
     tracks = []
     for track, names in grouped(agents, lambda name: _tracks_with(world, name)[0]).items():
@@ -374,12 +374,12 @@ def _tracks_of(suite: Suite, world: SuiteWorld, agents: Sequence[str], asked: Ru
         env_id = in_version(view, version)
         conditions = []
         spec: WorldSpec | None = None
-        for limit, varied in product(limits, _varied(suite, world, asked.vary or {} if fits else {})):
+        for limit, varied in product(limits, _varied(suite, world, options.vary or {} if fits else {})):
             of_env = kind.world_class({}).varied(varied)[1]
             arguments = {**settings.get(ALL_VIEWS, {}), **settings.get(view, {}), **of_env}
-            env = base_env(make(env_id, split=asked.split, disable_env_checker=True, **made, **arguments))
+            env = base_env(make(env_id, split=options.split, disable_env_checker=True, **made, **arguments))
             spec = env.world_spec()
-            count = asked.episodes or (world.episodes or 0) // world.seeds * seeds or env.instances
+            count = options.episodes or (world.episodes or 0) // world.seeds * seeds or env.instances
             if count is None:
                 raise ConfigError("--episodes", f"the suite {suite.name} needs a number of episodes")
             if seeds > 1:
@@ -393,8 +393,8 @@ def _tracks_of(suite: Suite, world: SuiteWorld, agents: Sequence[str], asked: Ru
                 scenario=dict(spec.document),
                 digest=spec.digest,
                 agents=tuple(names),
-                conditions=tuple(sorted(conditions, key=lambda each: budget_order(each.budget))),
-                split=asked.split,
+                conditions=tuple(sorted(conditions, key=lambda condition: budget_order(condition.budget))),
+                split=options.split,
                 seeds=seeds,
                 ranked_by=world.ranked_by,
                 settings=settings,

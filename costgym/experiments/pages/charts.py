@@ -140,16 +140,16 @@ def panels(grid: Sequence[Sequence[Panel]]) -> str:
             axes.grid(axis="y", color=_RULE, lw=0.6)
             axes.set_title(panel.title, loc="left", fontsize=FONT_SIZE, color=_QUIET)
             axes.set_xlabel(panel.x_label)
-            for each in panel.series:
-                colour, style = _COLOURS[each.colour % SERIES], "--" if each.dashed else "-"
-                axes.plot(each.xs, each.ys, style, color=colour, lw=1.4, marker="o", ms=3.5)
-            if any(y < 0 for each in panel.series for y in each.ys):
+            for series in panel.series:
+                colour, style = _COLOURS[series.colour % SERIES], "--" if series.dashed else "-"
+                axes.plot(series.xs, series.ys, style, color=colour, lw=1.4, marker="o", ms=3.5)
+            if any(y < 0 for series in panel.series for y in series.ys):
                 axes.axhline(0, color=_QUIET, lw=0.6)
             else:
-                highest = max((y for each in panel.series for y in each.ys), default=0.0)
+                highest = max((y for series in panel.series for y in series.ys), default=0.0)
                 axes.set_ylim(0, max(axes.get_ylim()[1], 1.04 * highest))
             if panel.series:
-                at = sorted({x for each in panel.series for x in each.xs})
+                at = sorted({x for series in panel.series for x in series.xs})
                 if len(at) <= MAX_TICKS:  # else matplotlib places them
                     axes.set_xticks(at)
                 _name_at_the_end(axes, panel.series)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from costgym.envs.base import BaseEnv, base_env
 from costgym.envs.opencatp.images import SceneImages
 from costgym.envs.rendering.chart import Bar, Chart, number
+from costgym.envs.rendering.choice import Picture
 from costgym.envs.rendering.draw import chart_drawing, chart_picture
 from costgym.envs.rendering.story import TEXT_WIDTH, short, wrapped
 from costgym.envs.why import why
@@ -22,7 +23,7 @@ from costgym.experiments.pages.episode_detail import replayed
 from costgym.experiments.pages.episodes import episode_page
 from costgym.experiments.play.trajectories.format import Header, Trajectory, check_header, parse_header, parse_trajectory
 from costgym.experiments.play.trajectories.record import digest
-from costgym.experiments.play.trajectories.replay import Step, replay_recorded, trajectory_files
+from costgym.experiments.play.trajectories.replay import Step, replay_recorded, replay_steps, trajectory_files
 from costgym.simulators.calls import Call
 from costgym.simulators.errors import ConfigError, CostGymError, DataError, UnknownName
 from costgym.simulators.files import iter_lines
@@ -180,11 +181,17 @@ class EpisodeReport:
 
     def png(self) -> NDArray[np.uint8]:
         """RGB, shape (height, width, 3)."""
-        return chart_picture(self.chart, IMAGE_WIDTH)
+        return chart_picture(self.chart, IMAGE_WIDTH, pictures=self._pictures())
 
     def svg(self) -> str:
         """The chart as an SVG document."""
-        return chart_drawing(self.chart, self.name, IMAGE_WIDTH)
+        return chart_drawing(self.chart, self.name, IMAGE_WIDTH, pictures=self._pictures())
+
+    def _pictures(self) -> Sequence[Picture]:
+        """What tools read and made, where they are OpenCATP's."""
+        for _ in replay_steps(self.env, self.recorded):
+            pass
+        return base_env(self.env).pictures()
 
     def html(self) -> str:
         """Return the viewer of a leaderboard's episodes with this one in it, as a page that needs nothing else."""

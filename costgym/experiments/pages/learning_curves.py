@@ -126,16 +126,19 @@ CURVES_NOTE = (
 def write_curves(run: str | Path) -> Path:
     """Draw a run's learning curves into `RUN/curves.html`, the same bytes every time; raises DataError without a curve."""
     folder = Path(run)
-    parts = [(place, f"Stage 1: {place.name}") for place in _earlier(folder)]
+    parts = [(stage_folder, f"Stage 1: {stage_folder.name}") for stage_folder in _earlier(folder)]
     parts += [(folder, "Stage 2" if parts else "")] if has_curve(folder) or not parts else []
-    last = max((line["step"] for place, _ in parts for line in read_curve(place)), default=0.0)
+    last = max((line["step"] for stage_folder, _ in parts for line in read_curve(stage_folder)), default=0.0)
     page = folder / PAGE
     text = render(
         "curves.html",
         title=f"costgym training: {folder.name}",
         heading=folder.name,
         last=last,
-        stages=[{"title": title, "facts": _facts(place), "figures": curve_figures(place)} for place, title in parts],
+        stages=[
+            {"title": title, "facts": _facts(stage_folder), "figures": curve_figures(stage_folder)}
+            for stage_folder, title in parts
+        ],
         css=Markup(asset("curves.css")),
     )
     write_atomically(page, text)
@@ -166,9 +169,9 @@ def write_events(run: str | Path) -> Path | None:
 def publish(run: str | Path) -> Path | None:
     """Write page and event files of a finished run, its earlier stages included; None where there is no curve."""
     folder = Path(run)
-    there = [place for place in (*_earlier(folder), folder) if has_curve(place)]
-    for place in there:
-        write_events(place)
+    there = [stage for stage in (*_earlier(folder), folder) if has_curve(stage)]
+    for stage in there:
+        write_events(stage)
     return write_curves(folder) if there else None
 
 

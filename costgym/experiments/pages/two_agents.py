@@ -125,8 +125,8 @@ def draw_two(left: EpisodeReport, right: EpisodeReport, format: str, theme: str 
 def _about(one: Course, other: Course) -> str:
     limits = " and ".join(_amount(name, limit, one.currency) for name, limit in one.limits.items())
     models = {course.model for course in (one, other)} - {"", "none", one.agent, other.agent}
-    said = [f"task {one.task}", f"seed {one.seed}", f"{limits} each" if limits else "", "same tools, prices and luck"]
-    return ", ".join([*filter(None, said), *(f"{model} language model" for model in sorted(models))])
+    facts = [f"task {one.task}", f"seed {one.seed}", f"{limits} each" if limits else "", "same tools, prices and luck"]
+    return ", ".join([*filter(None, facts), *(f"{model} language model" for model in sorted(models))])
 
 
 def _amount(resource: str, value: float, currency: str) -> str:

@@ -213,14 +213,6 @@ def test_a_report_that_cannot_be_right_is_none(usage: Any) -> None:
 # -- servers ----------------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    found = Server()
-    yield found
-    found.close()
-
-
 QUESTION = [Message(USER, "q")]
 
 

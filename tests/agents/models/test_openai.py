@@ -24,18 +24,10 @@ from costgym.experiments.play.episodes import INFRASTRUCTURE_TRIES
 from costgym.experiments.play.execution.engine import Local
 from costgym.simulators.errors import ConfigError, DataError, InfrastructureError, UnknownName
 from costgym.simulators.scenario import parse_scenario
-from tests.helpers.model_server import Server, said
+from tests.helpers.model_server import said
 from tests.helpers.playing import SMALL, chat, play
 from tests.helpers.scripted import Scripted
 from tests.helpers.worlds import small_world, tool
-
-
-@pytest.fixture
-def server(monkeypatch):
-    monkeypatch.delenv(KEY_VARIABLE, raising=False)
-    found = Server()
-    yield found
-    found.close()
 
 
 def client(server, **settings):

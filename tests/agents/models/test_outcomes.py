@@ -9,13 +9,13 @@ import pytest
 from costgym.agents.models.base import ASSISTANT, FINISH, TOOL, USER, Function, FunctionCall, Message
 from costgym.agents.models.cached import Cached
 from costgym.agents.models.named import read_model_name
-from costgym.agents.models.openai import URL_VARIABLE, OpenAIModel, chat_messages
+from costgym.agents.models.openai import OpenAIModel, chat_messages
 from costgym.agents.models.replies import read_reply
 from costgym.experiments.board.verify import verify
 from costgym.experiments.leaderboard import make_run_config, run
 from costgym.simulators.errors import ConfigError
 from costgym.simulators.scenario import parse_scenario
-from tests.helpers.model_server import Server, said
+from tests.helpers.model_server import said
 from tests.helpers.playing import SMALL
 
 MAP = Function("map", "", {})
@@ -116,14 +116,6 @@ def test_a_model_name_says_the_form_of_calls() -> None:
     assert read is not None and read.settings == {"calls": "json"}
     with pytest.raises(ConfigError, match="calls: expected auto, native, json or text, got 'xml'"):
         read_model_name("openai:tiny,calls=xml")
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Any:
-    found = Server()
-    monkeypatch.setenv(URL_VARIABLE, found.url)
-    yield found
-    found.close()
 
 
 def small_board(episodes: int, agent: str = "react", model: str = "openai:tiny", **more: Any) -> Any:

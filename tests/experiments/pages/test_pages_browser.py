@@ -28,7 +28,6 @@ from tests.helpers.browser import (
 from tests.helpers.opencatp_runs import recorded_run
 
 READY = "document.body.dataset.ready"
-LONGEST_TASK_MS = 200
 
 
 @pytest.fixture(scope="module")

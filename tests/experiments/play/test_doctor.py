@@ -8,17 +8,7 @@ import pytest
 
 from costgym.agents.models.named import read_model_name
 from tests.helpers.command_line import invoke
-from tests.helpers.model_server import Server, said
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Any:
-    found = Server()
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.setenv("OPENAI_BASE_URL", found.url)
-    yield found
-    found.close()
-
+from tests.helpers.model_server import said
 
 BOTH = said("", ("get_weather", {"station": "OS-7714"}), ("get_time", {}))
 XML = said("<tool_call><function=get_time></function></tool_call>")

@@ -2,7 +2,6 @@
 
 import json
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,21 +12,13 @@ from costgym.experiments.board.conditions import budget_order, rank_rows
 from costgym.experiments.play.metrics import METRICS, paired_difference, summarise
 from costgym.experiments.play.results import EpisodeResult
 from costgym.simulators.errors import ConfigError, DataError, UnknownName
+from tests.helpers.boards import record
 
 CONTRACT = {
     "agent", "model", "env", "budget", "episodes", "grading", "pass_rate", "pass_rate_under_budget", "judged_pass_rate",
     "judged_pass_rate_under_budget", "average_cost", "budget_failure_rate", "quality_of_plan", "average_seconds",
     "average_tokens", "tool_error_rate", "regret", "ci95",
 }  # fmt: skip
-
-
-def record(episode=0, **changes):
-    base = EpisodeResult(
-        agent="react", model="simulated", env="costgym/MarketplaceChat-v0", task=f"G1-{episode}", episode=episode, seed=0,
-        budget={"price": 20}, strict=True, judged=True, share=1.0, price=5, seconds=2.5, tokens=100, calls=2, attempts=4,
-        errors={"tool": 1}, errors_by_status={"timeout": 1}, optimum_price=4.0, quality=0.75, regret=0.05,
-    )  # fmt: skip
-    return replace(base, **changes)
 
 
 def test_a_record_survives_json_and_equal_records_have_equal_bytes():

@@ -6,7 +6,7 @@ import pickle
 import re
 import subprocess
 import sys
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 import pytest
 from hypothesis import given, settings
@@ -22,19 +22,9 @@ from costgym.experiments.play.collect import collect
 from costgym.experiments.play.execution.engine import Local
 from costgym.experiments.play.metrics import paired_difference, summarise
 from costgym.experiments.play.plots import PNG_CODE, PNG_DATA, _frontier
-from costgym.experiments.play.results import EpisodeResult
 from costgym.simulators.errors import ConfigError, DataError, MissingExtra, UnknownName
-from tests.helpers.boards import HOSTILE
+from tests.helpers.boards import HOSTILE, record
 from tests.helpers.command_line import invoke
-
-
-def record(episode=0, **changes):
-    base = EpisodeResult(
-        agent="react", model="simulated", env="costgym/MarketplaceChat-v0", task=f"G1-{episode}", episode=episode, seed=0,
-        budget={"price": 20}, strict=True, judged=True, share=1.0, price=5, seconds=2.5, tokens=100, calls=2, attempts=4,
-        errors={"tool": 1}, errors_by_status={"timeout": 1}, optimum_price=4.0, quality=0.75, regret=0.05,
-    )  # fmt: skip
-    return replace(base, **changes)
 
 
 def runs(agents=("react", "dfsdt"), budgets=(20,), episodes=4, **conditions):

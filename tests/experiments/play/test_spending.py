@@ -5,14 +5,13 @@ import json
 import pytest
 import yaml
 
-from costgym.agents.models.openai import KEY_VARIABLE, URL_VARIABLE
 from costgym.experiments.board.run_config import make_run_config
 from costgym.experiments.leaderboard import run
 from costgym.experiments.play.costs.spending import Spending
 from costgym.simulators.errors import ConfigError, SpendLimitReached
 from costgym.simulators.scenario import parse_scenario
 from tests.helpers.command_line import invoke
-from tests.helpers.model_server import Server, said
+from tests.helpers.model_server import said
 from tests.helpers.playing import SMALL
 
 EPISODES = 12
@@ -21,14 +20,9 @@ MODEL = "openai:acme/tiny"
 
 
 @pytest.fixture
-def server(monkeypatch):
-    monkeypatch.delenv(KEY_VARIABLE, raising=False)
-    monkeypatch.setenv("COSTGYM_CACHE", "")  # `--cache` sets it in this process
-    found = Server()
-    found.answers = [said("", ("finish", {"answer": "?"}), prompt=1000, completion=100)] * 500
-    monkeypatch.setenv(URL_VARIABLE, found.url)
-    yield found
-    found.close()
+def server(server):
+    server.answers = [said("", ("finish", {"answer": "?"}), prompt=1000, completion=100)] * 500
+    return server
 
 
 @pytest.fixture

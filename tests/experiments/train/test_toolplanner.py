@@ -282,13 +282,6 @@ def test_a_killed_run_goes_on_and_grows_the_trees_that_are_missing(tmp_path, fin
     assert (newest(killed) / POLICY).read_bytes() == (newest(finished) / POLICY).read_bytes()
 
 
-def test_another_world_and_other_settings_are_refused(run):
-    with pytest.raises(ConfigError, match=r"beta 1\.0 there, 2\.0 asked"):
-        train_toolplanner(run, WORLD, **{**TINY, "beta": 2.0})
-    with pytest.raises(ConfigError, match="scenario 'small"):
-        train_toolplanner(run, WORLD.model_copy(update={"seed": 5}), **TINY)
-
-
 def test_a_run_holds_config_seed_and_metrics(finished):
     state = read_state(newest(finished))
     assert state["step"] == 4 and state["loss"] > 0

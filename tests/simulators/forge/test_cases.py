@@ -5,43 +5,16 @@ from typing import Any
 
 import pytest
 
-from costgym.simulators.forge.compose import api_document, world_document
+from costgym.simulators.forge.compose import api_document
 from costgym.simulators.forge.graph import Graph, graph_of
 from costgym.simulators.forge.readers.reading import read_document
-from costgym.simulators.forge.requests import problem_of_task
-from costgym.simulators.scenario import parse_scenario
 from tests.helpers.shared_data import shared
 from tests.helpers.specifications import content
-
-CASES = {
-    "min-two-containers.yaml": [("list", "user"), ("record", "user")],
-    "min-named-path.yaml": [("list", "dataset"), ("record", "dataset")],
-    "min-nested-allof.yaml": [("record", "keeper")],
-    "min-allof-same-prop.yaml": [("list", "station")],
-    "min-allof-control.yaml": [("list", "station")],
-    "min-get-tags.yaml": [("list", "tag")],
-    "min-post-reads.yaml": [("record", "account")],
-    "min-special2.yaml": [("list", "special event"), ("record", "special event")],
-    "min-readonly-tag.json": [("record", "latest release"), ("record", "weather")],
-    "bfcl.json": [("record", "stock price")],
-    "bfcl.jsonl": [("record", "stock price")],
-}
 
 
 def read(name: str) -> Graph:
     path = shared(f"data/cases/{name}")
     return graph_of(read_document(path.name, path.read_bytes()))
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_a_document_that_somebody_brought_is_used_as_it_says(name: str) -> None:
-    graph = read(name)
-    assert [(draft.role, draft.noun) for draft in graph.capabilities] == CASES[name]
-    document = world_document([api_document(graph)], "case", 0)
-    assert document is not None
-    world = parse_scenario(document).build()
-    for number in world.tasks.numbers("test")[:100]:
-        assert problem_of_task(world.tasks[number]) is None
 
 
 def test_fields_of_every_level_of_allof_are_there_and_a_record_shows_whose_it_is() -> None:

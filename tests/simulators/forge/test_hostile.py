@@ -4,10 +4,13 @@ import json
 import re
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from costgym.cli.setting_options import with_options
+from costgym.cli.tools.forge import forge
 from costgym.experiments.pages.world_pages import world_page
 from costgym.simulators.errors import CostGymError
 from costgym.simulators.forge.compose import api_document, world_document
@@ -159,17 +162,21 @@ def test_there_are_three_hundred_hostile_documents() -> None:
 @pytest.mark.parametrize(
     ("file", "document"), [document[1:] for document in DOCUMENTS], ids=[document[0] for document in DOCUMENTS]
 )
-def test_a_hostile_document_gives_a_sentence_or_a_safe_world(file: str, document: bytes) -> None:
+def test_a_hostile_document_gives_a_sentence_and_no_file_or_a_safe_world(tmp_path: Path, file: str, document: bytes) -> None:
     begin = time.monotonic()
     try:
         graph = graph_of(read_document(file, document))
         made = world_document([api_document(graph)], "hostile", 0)
-        if made is None:
-            assert graph.unused or graph.api.skipped or not graph.api.operations
-            return
+    except CostGymError:
+        made = None
+    if made is None:
+        (tmp_path / file).write_bytes(document)
+        with pytest.raises(CostGymError) as raised:
+            with_options(forge)([str(tmp_path / file)], out=tmp_path / "world.yaml", page=tmp_path / "page.html", quiet=True)
+        assert 10 < len(str(raised.value)) < 1_000 and "\n" not in str(raised.value)
+        assert [path.name for path in tmp_path.iterdir()] == [file]
+    else:
         safe(made)
-    except CostGymError as error:
-        assert 10 < len(str(error)) < 1_000 and "\n" not in str(error)
     assert time.monotonic() - begin < SECONDS
 
 

@@ -50,12 +50,12 @@ def import_prices(source: str | Path, date: datetime.date, models: Sequence[str]
         UnknownName: a wanted model has no price.
     """
     entries = _genai_prices(date) if str(source) == GENAI_PRICES else _of_file(Path(source))
-    found = {name: prices for name, fields in entries if (prices := _prices(fields)) is not None}
-    if not found:
+    priced = {name: prices for name, fields in entries if (prices := _prices(fields)) is not None}
+    if not priced:
         raise DataError(source, "has no prices of tokens; expected LiteLLM's or OpenRouter's table of models")
     for name in models or ():
-        check_known(f"model with prices in {source}", name, found)
-    return PriceTable(date=date, models=found if models is None else {name: found[name] for name in models})
+        check_known(f"model with prices in {source}", name, priced)
+    return PriceTable(date=date, models=priced if models is None else {name: priced[name] for name in models})
 
 
 def _of_file(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:

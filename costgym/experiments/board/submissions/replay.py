@@ -198,7 +198,7 @@ def void_episodes(
 ) -> tuple[dict[tuple[str, str, int], dict[int, EpisodeResult]], list[str]]:
     """The void episodes of a run as their worlds have them, by row and index, and what is wrong, in words."""
     rows = {row.identity: row for row in run.rows()}
-    found: dict[tuple[str, str, int], dict[int, EpisodeResult]] = {}
+    void: dict[tuple[str, str, int], dict[int, EpisodeResult]] = {}
     try:
         for line in iter_lines(folder / EPISODES) if (folder / EPISODES).is_file() else ():
             result = EpisodeResult.from_json(line)
@@ -206,10 +206,10 @@ def void_episodes(
             if result.void and row is not None:
                 reasons = {result.episode: result.void_reason}
                 results = void_results(row, run.seed, result.env, result.model, reasons, data)
-                found.setdefault(row.key, {}).update(results)
+                void.setdefault(row.key, {}).update(results)
     except (CostGymError, TypeError, ValueError) as error:
-        return found, [f"{EPISODES}: {error}"]
-    return found, []
+        return void, [f"{EPISODES}: {error}"]
+    return void, []
 
 
 def voids_of_file(path: Path, row: RowConfig, seed: int, reasons: Mapping[int, str], data: str | None) -> Voids:

@@ -102,8 +102,8 @@ def _pack(source: Path, out: Path, agents: Sequence[str] | None, code: Path | No
         reasons = {index: result.void_reason for index, result in sorted(void.items())}
         files.append({**entry, "digest": digest_of(source / path), "void": reasons})
     packed = {(row.track.name, row.agent) for row in rows}
-    own = [row for row in document["rows"] if "submission" not in row and (row.get("track"), row["agent"]) in packed]
-    claimed = [{name: value for name, value in without_verdicts(row).items() if name != BY_EPISODE} for row in own]
+    packed_rows = [row for row in document["rows"] if "submission" not in row and (row.get("track"), row["agent"]) in packed]
+    claimed = [{name: value for name, value in without_verdicts(row).items() if name != BY_EPISODE} for row in packed_rows]
     body = {"format": FORMAT, "run": config.model_dump(mode="json"), "files": files, "rows": claimed}
     try:
         manifest = Submission.model_validate({**body, **about})
@@ -123,9 +123,9 @@ def _expect_whole(path: Path, row: RowConfig, void: Voids) -> None:
     header, episodes = read_trajectories(path)
     problems, count = check_header(header), 0
     wanted = [index for index in range(row.condition.episodes) if index not in void]
-    for count, each in enumerate(episodes, 1):
-        if (each.agent, [each.episode]) != (row.agent, wanted[count - 1 : count]):
-            problems.append(f"line {count + 1} is episode {each.episode} of {each.agent!r:.80}")
+    for count, episode in enumerate(episodes, 1):
+        if (episode.agent, [episode.episode]) != (row.agent, wanted[count - 1 : count]):
+            problems.append(f"line {count + 1} is episode {episode.episode} of {episode.agent!r:.80}")
             break
     else:
         if count != len(wanted) or has_tail(path):

@@ -152,7 +152,7 @@ def validate_copy(
     for file in manifest.files:
         row = manifest.row_of(file)
         if board is not None:
-            same = (each for each in board.rows() if (each.track.name, each.condition) == (row.track.name, row.condition))
+            same = (item for item in board.rows() if (item.track.name, item.condition) == (row.track.name, row.condition))
             on_board = next(same, None)
             if on_board is None:
                 problem = (
@@ -160,12 +160,12 @@ def validate_copy(
                 )
                 return SubmissionVerdict(folder, manifest, 0, (problem,), ())
             row = on_board._replace(agent=row.agent)
-        own = row.track.data
-        where = None if own is None else data or (own if board is not None else None)
+        row_data = row.track.data
+        where = None if row_data is None else data or (row_data if board is not None else None)
         void = voids_of_file(folder / file.path, row, run.seed, file.void, where)
         rows.append(RecordedRow(file.path, row, file.digest, where, void))
     played, problems = replay_rows(folder, run, rows, progress, engine)
-    results = [each.result for each in played]
+    results = [item.result for item in played]
     derived = [row for row in summarise_run(run, results)["rows"] if not row["missing_episodes"]]
     if not problems:
         problems += check_rows(manifest, derived)
@@ -174,7 +174,7 @@ def validate_copy(
         problems.append(f"{MANIFEST}: {NOT_AS_WRITTEN}")
     if not alarmed:
         return SubmissionVerdict(folder, manifest, len(results), tuple(problems), tuple(derived), tuple(played))
-    signs = {key: total_of(each.signs for each in of_row) for key, of_row in by_row(played).items()}
+    signs = {key: total_of(item.signs for item in of_row) for key, of_row in by_row(played).items()}
     known = informed if board is not None and board.seed == run.seed else None
     foresight = {} if problems else _foresight(rows, run.seed, results, known)
     keyed = zip(derived, row_keys(run, derived), strict=True)
@@ -343,16 +343,16 @@ def _check_config(run: RunConfig, data: str | None) -> list[str]:
         except (CostGymError, *BROKEN) as error:
             return [f"scenario: {error}"]
         wanted = world.settings_of(run.grading, run.documents)
-        found = {env: dict(given) for env, given in track.settings.items()}
-        for settings in (wanted, found):
+        of_track = {env: dict(values) for env, values in track.settings.items()}
+        for settings in (wanted, of_track):
             # where the outcome table lies differs between machines; its digest was compared above
             settings.setdefault(ALL_VIEWS, {}).pop("outcomes", None)
-        said = {
-            "settings": (found, wanted),
+        compared = {
+            "settings": (of_track, wanted),
             "ranked_by": (track.ranked_by, world.ranked_by),
             "seeds": (track.seeds, track.seeds if class_of(track.env).world_kind == "tools" else world.seeds),
         }
-        for name, (got, expected) in said.items():
+        for name, (got, expected) in compared.items():
             if got != expected:
                 return [f"{name}: the suite {run.suite} says {expected!r:.200}, the configuration {got!r:.200}"]
         if any(condition.settings.keys() != world.vary.keys() for condition in track.conditions):

@@ -83,12 +83,12 @@ def read_conversation(record: Any, messages: Sequence[Any], location: str) -> tu
     episode = first(record, ("session_id", "id", "conversation_id", "thread_id", "trajectory_id", "task_id")) or location
     drafts: list[Draft] = []
     waiting: dict[str, tuple[dict[str, Any], Mapping[str, Any]]] = {}
-    asked = answered = ""
+    question = answered = ""
     for message in messages:
         if not isinstance(message, dict):
             continue
-        if not asked and _role(message) == "user":
-            asked = text_of(message.get("content", message.get("message")))
+        if not question and _role(message) == "user":
+            question = text_of(message.get("content", message.get("message")))
         if _role(message) == "assistant" and (text := text_of(message.get("content", message.get("message")))):
             answered = text
         for identity, call in _calls(message):
@@ -106,7 +106,7 @@ def read_conversation(record: Any, messages: Sequence[Any], location: str) -> tu
             }
             status = observed(content, failed).label
             drafts.append(Draft(location, {**call, **times, "status": status, "result": content, "episode": episode}))
-    return drafts, asked, answered, len(waiting)
+    return drafts, question, answered, len(waiting)
 
 
 def _calls(message: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -161,7 +161,7 @@ def text_of(value: Any, depth: int = 0) -> str:
         return value.strip()
     if isinstance(value, list):
         users = [item for item in value if isinstance(item, dict) and _role(item) == "user"]
-        texts = (text_of(item, depth + 1) for item in (users or [each for each in value if not _is_message(each)]))
+        texts = (text_of(item, depth + 1) for item in (users or [part for part in value if not _is_message(part)]))
         return next((text for text in texts if text), "")
     if isinstance(value, dict):
         texts = (text_of(at(value, name), depth + 1) for name in ASKING)

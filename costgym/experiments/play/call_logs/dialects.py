@@ -194,7 +194,7 @@ class Draft:
 
 def dialect_of(record: Mapping[str, Any]) -> Dialect | None:
     """The dialect that a record is written in."""
-    return next((dialect for dialect in DIALECTS if any(_holds(record, each) for each in dialect.kin)), None)
+    return next((dialect for dialect in DIALECTS if any(_holds(record, mark) for mark in dialect.kin)), None)
 
 
 def draft_of(dialect: Dialect, record: Mapping[str, Any], location: str) -> Draft | str:
@@ -202,7 +202,7 @@ def draft_of(dialect: Dialect, record: Mapping[str, Any], location: str) -> Draf
     is_call = any(_holds(record, call) for call in dialect.calls)
     if dialect is SPANS and not is_call:
         is_call = _holds(record, _NAMED) and not _holds(record, _OTHER_OPERATION)
-    instead = not is_call and any(_holds(record, each) for each in dialect.instead)
+    instead = not is_call and any(_holds(record, mark) for mark in dialect.instead)
     if not is_call and not instead:
         return "models, agents and other steps that are no calls of tools"
     return complete(dialect, record, location, instead)
@@ -226,7 +226,7 @@ def complete(dialect: Dialect, record: Mapping[str, Any], location: str, instead
         fields["started"] = start
     if isinstance(fields["tool"], str):
         fields["tool"] = _SUFFIX.sub("", _PREFIX.sub("", fields["tool"].strip()))
-    failed = any(_holds(record, each) for each in dialect.failed) or at(fields.get("result"), "isError") is True
+    failed = any(_holds(record, mark) for mark in dialect.failed) or at(fields.get("result"), "isError") is True
     fields["status"] = _failure(first(record, dialect.code), first(record, dialect.words)) if failed else "ok"
     if (price := fields.get("price")) is not None and (number(price) or 0.0) < 0.0:
         fields["price"] = None  # some programs write -1 for an unknown price
@@ -248,7 +248,7 @@ def _of_event(record: Mapping[str, Any], name: str, path: str) -> Any:
     named = (
         (event for event in events if isinstance(event, dict) and event.get("name") == name) if isinstance(events, list) else ()
     )
-    return next((value for each in named if (value := at(each, path)) is not None), None)
+    return next((value for entry in named if (value := at(entry, path)) is not None), None)
 
 
 def _holds(record: Mapping[str, Any], condition: Condition) -> bool:

@@ -28,31 +28,31 @@ _OPERATORS: dict[type[ast.operator], Callable[[float, float], float]] = {
 }  # fmt: skip
 
 
-def parse_fields(given: Mapping[str, str]) -> dict[str, Expression]:
+def parse_fields(texts: Mapping[str, str]) -> dict[str, Expression]:
     """Parse expressions by field; raises ConfigError if a field is unknown, or an expression cannot be read; names it."""
-    for name in given:
+    for name in texts:
         if name not in FIELDS:
             raise ConfigError("--map", f"there is no field {name!r}; the fields are {', '.join(FIELDS)}")
-    return {name: _parse(f"--map {name}", text) for name, text in given.items()}
+    return {name: _parse(f"--map {name}", text) for name, text in texts.items()}
 
 
-def _parse(place: str, text: str) -> Expression:
+def _parse(option_name: str, text: str) -> Expression:
     names: list[str] = []
 
     def as_python(token: re.Match[str]) -> str:
         """Names become v0, v1, ..., since a record's may hold hyphens or be Python's words; an index after a point a[0]."""
-        found = token[0]
-        if found.startswith("."):
-            return f"[{found[1:]}]"
-        if not (found[0].isalpha() or found[0] == "_") or found == "or":
-            return found
-        names.append(found)
+        name = token[0]
+        if name.startswith("."):
+            return f"[{name[1:]}]"
+        if not (name[0].isalpha() or name[0] == "_") or name == "or":
+            return name
+        names.append(name)
         return f"v{len(names) - 1}"
 
     try:
         return _expression(ast.parse(_TOKEN.sub(as_python, text.strip()), mode="eval").body, names)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise ConfigError(place, f"expected paths, numbers, texts and operators, got {text!r:.80}") from None
+        raise ConfigError(option_name, f"expected paths, numbers, texts and operators, got {text!r:.80}") from None
 
 
 def _expression(node: ast.expr, names: Sequence[str]) -> Expression:
@@ -63,7 +63,7 @@ def _expression(node: ast.expr, names: Sequence[str]) -> Expression:
         case ast.Constant(value=str() | int() | float() as value) if not isinstance(value, bool):
             return lambda record: value
         case ast.BoolOp(op=ast.Or()):
-            choices = [_expression(each, names) for each in node.values]
+            choices = [_expression(part, names) for part in node.values]
             return lambda record: next((value for choice in choices if (value := choice(record)) is not None), None)
         case ast.Compare(ops=[ast.Eq() | ast.NotEq() as sign], comparators=[other]):
             left, right = _expression(node.left, names), _expression(other, names)

@@ -150,11 +150,11 @@ class _Reader:
                 self._drafts.append(draft)
         elif messages is not None:
             self._dialects["conversations"] += 1
-            drafts, asked, answered, unanswered = read_conversation(value, messages, record.location)
+            drafts, question, answered, unanswered = read_conversation(value, messages, record.location)
             self._drafts += drafts
             self._left_out[NOT_ANSWERED] += unanswered
-            if asked and drafts:
-                self._asked.setdefault(str(drafts[0].fields["episode"]), (0.0, asked))
+            if question and drafts:
+                self._asked.setdefault(str(drafts[0].fields["episode"]), (0.0, question))
             if answered and drafts:
                 self._answered.setdefault(str(drafts[0].fields["episode"]), answered)
 

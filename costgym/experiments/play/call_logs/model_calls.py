@@ -168,8 +168,8 @@ def _values(record: Record, left_out: Counter[str]) -> Iterator[tuple[Mapping[st
             if step.get("is_copied_context") is True:  # counted where it was made
                 continue
             value = {**step, "model": first(step, ("model_name", "model")) or model}
-            asked = step.get("source") == "agent" and step.get("llm_call_count") != 0
-            left_out[STEP_WITHOUT_TOKENS] += asked and _usage(value) is None
+            is_request = step.get("source") == "agent" and step.get("llm_call_count") != 0
+            left_out[STEP_WITHOUT_TOKENS] += is_request and _usage(value) is None
             yield value, _Origin(trace, thread)
         if len(waiting) < _MOST_SUBAGENTS:
             waiting += _objects(trajectory.get("subagent_trajectories"))

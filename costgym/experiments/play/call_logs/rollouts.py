@@ -29,9 +29,9 @@ def rollouts(records: Sequence[Record]) -> Iterator[Record]:
             sessions.append(session)
             yield Record(record.location, session)
         session["messages"] += _messages(record.value)
-    for each in sessions:
-        if not any(message.get("role") == "user" for message in each["messages"]):
-            for message in each["messages"]:
+    for session in sessions:
+        if not any(message.get("role") == "user" for message in session["messages"]):
+            for message in session["messages"]:
                 message["role"] = {_API_USER: "user"}.get(str(message.get("role")), message.get("role"))
 
 

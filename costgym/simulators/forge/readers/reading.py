@@ -30,6 +30,9 @@ def read_document(name: str, content: bytes, fetch: Fetch | None = None) -> Api:
         return Api(name, tools[0], title, title, "tools", digest, *_parts(functions.operations(tools[1], name), name))
     if not isinstance(document, dict):
         raise DataError(name, f"expected an API document or a list of tools, got {type(document).__name__}")
+    if "openapi" in document or "swagger" in document:
+        called = "webhooks, which call the reader of the document" if document.get("webhooks") else "no operations"
+        raise DataError(name, f"expected `paths` in an OpenAPI document, got {called}; give one whose operations can be called")
     keys = ", ".join(str(key)[:20] for key in list(document)[:6])
     known = "OpenAPI 2 or 3, MCP tools/list, function schemas, a botocore model or a Google discovery document"
     raise DataError(name, f"expected {known}, got a document with the keys {keys or 'none'}")

@@ -7,14 +7,13 @@ from pathlib import Path
 import pytest
 
 from costgym.agents.models.base import ASSISTANT, TRUNCATED, Message, Reply
-from costgym.agents.models.openai import KEY_VARIABLE, URL_VARIABLE
 from costgym.experiments.board.judged import VERDICTS
 from costgym.experiments.play.judging.agreement import agreement
 from costgym.experiments.play.judging.verdicts import Case, messages_for, read_verdict
 from costgym.simulators.calls import Usage
 from costgym.simulators.tasks import Need, fact_in, normalise
 from tests.helpers.command_line import invoke
-from tests.helpers.model_server import Server, said
+from tests.helpers.model_server import said
 
 JUDGE = "openai:acme/judge,tries=1"
 ROOT = Path(__file__).parents[4]
@@ -39,14 +38,9 @@ def literal(request):
 
 
 @pytest.fixture
-def server(monkeypatch):
-    monkeypatch.delenv(KEY_VARIABLE, raising=False)
-    monkeypatch.setenv("COSTGYM_CACHE", "")
-    found = Server()
-    found.answers = literal
-    monkeypatch.setenv(URL_VARIABLE, found.url)
-    yield found
-    found.close()
+def server(server):
+    server.answers = literal
+    return server
 
 
 @pytest.fixture
