@@ -1,7 +1,7 @@
 """Which savings survive the cache of prompts: play, bill under three price rules, and draw.
 
     python benchmarks/caching.py run [--episodes 400] [--out benchmarks/results/caching.json]
-    python benchmarks/caching.py marks [--episodes 400]   # adds paid writes that are kept at marks alone
+    python benchmarks/caching.py more [--episodes 400]   # again the parts beside the tables: other rules, version 0
     python benchmarks/caching.py page [benchmarks/results/caching.json]   # the picture, and the page's tables on the terminal
 
 Each figure is the change of an agent's cost from that of its strategy alone, over the same tasks under the same price rules.
@@ -28,7 +28,6 @@ from benchmarks.picture import INK, STYLE, save
 STRATEGIES, FORMS = ("react", "dfsdt", "plan-act"), ("", "+ecoact", "+ecoact-append", "+btp", "+btp-stable")
 AGENTS = [f"{strategy}{form}" for strategy in STRATEGIES for form in FORMS] + ["react+prompt", "react+prompt-end"]
 REACT = [agent for agent in AGENTS if agent.startswith("react")]
-MARKS = CacheRules(breakpoints=4)
 AUTOMATIC, EXPLICIT, BUDGET = "gpt-5.1", "claude-sonnet-5", {"price": 30.0}
 RULES = {
     (AUTOMATIC, "none"): ("no cache", "#9aa5b1"),
@@ -38,9 +37,12 @@ RULES = {
 RESULTS, PICTURE = Path("benchmarks/results/caching.json"), Path("docs/caching.svg")
 
 
-def bills(agents: list[str], models: list[str], episodes: int, candidates: Any = 16, prices: Path | None = None) -> list[Any]:
+def bills(
+    agents: list[str], models: list[str], episodes: int, candidates: Any = 16, prices: Path | None = None, world: int = 1
+) -> list[Any]:
     scenario = load_scenario("marketplace")
-    scenario = scenario.model_copy(update={"source": scenario.source.model_copy(update={"candidates": candidates})})
+    source = scenario.source.model_copy(update={"candidates": candidates, "world": world})
+    scenario = scenario.model_copy(update={"source": source})
     arguments = {"scenario": scenario, "budget": BUDGET, "split": "test"}
     return forecast(agents, models, lambda env_id: dict(arguments), episodes=episodes, price_list=PriceList(prices=prices))
 
@@ -55,22 +57,26 @@ def under_rules(model: str, rules: CacheRules, episodes: int) -> list[Any]:
         return bills(REACT, [model], episodes, prices=Path(file.name))
 
 
-def add_marks(episodes: int, out: Path) -> None:
-    document = json.loads(out.read_text(encoding="utf-8"))
-    document["marks"] = under_rules(EXPLICIT, MARKS, episodes)
+def more(episodes: int) -> dict[str, list[Any]]:
+    """Bills of the forms of `react` with prefixes of any length, with four marks a request, and in version 0 of the world."""
+    return {
+        "any_length": under_rules(AUTOMATIC, CacheRules(minimum_tokens=1), episodes),
+        "marks": under_rules(EXPLICIT, CacheRules(breakpoints=4), episodes),
+        "version_0": bills(REACT, [AUTOMATIC], episodes, world=0),
+    }
+
+
+def add_more(episodes: int, out: Path) -> None:
+    document = json.loads(out.read_text(encoding="utf-8")) | more(episodes)
     out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    for row in [row for row in document["marks"] if row["cache"] == "prefix"]:
-        figures = f"{1000 * row['usd_tokens']:.1f}, {row['cached_share']:.0%} read"
-        print(row["agent"], figures, [f"{100 * row['change'][name]:+.0f} %" for name in ("usd_tokens",) if "change" in row])
 
 
 def run(episodes: int, out: Path) -> None:
-    """Bill all agents; those of `react` also where prefixes of any length are cached, and with 21 to 64 tools on offer."""
+    """Bill all agents; those of `react` also with 21 to 64 tools on offer, and under what `more` has."""
     parts = {
         "rows": bills(AGENTS, [AUTOMATIC, EXPLICIT], episodes),
-        "any_length": under_rules(AUTOMATIC, CacheRules(minimum_tokens=1), episodes),
         "many_tools": bills(REACT, [AUTOMATIC, EXPLICIT], episodes, (21, 64)),
-        "marks": under_rules(EXPLICIT, MARKS, episodes),
+        **more(episodes),
     }
     out.write_text(json.dumps({"episodes": episodes, "budget": BUDGET, **parts}, indent=1) + "\n", encoding="utf-8")
 
@@ -103,12 +109,13 @@ def _with_change(value: float, rows: list[Any], agent: str, rule: tuple[str, str
 
 def page(source: Path) -> None:
     document = json.loads(source.read_text(encoding="utf-8"))
-    for part in ("rows", "any_length", "many_tools"):
-        print(f"\n{part}\n{table(document[part])}")
+    for part in ("rows", "any_length", "many_tools", "version_0", "marks"):
+        print(f"\n{part}\n{table(document[part]) if part != 'marks' else ''}")
         for row in document[part]:
-            if "change" in row and row["cache"] == "prefix" and row["model"] == AUTOMATIC and row["agent"].startswith("react"):
+            if "change" in row and row["agent"].startswith("react"):
                 moved = [100 * end for end in (row["change"]["usd_tokens"], *row["change"]["usd_tokens_ci95"])]
-                print(f"{row['agent']}: tokens {moved[0]:+.0f} % ({moved[1]:.0f} to {moved[2]:.0f})")
+                figures = f"tokens {1000 * row['usd_tokens']:.1f}, {moved[0]:+.0f} % ({moved[1]:.0f} to {moved[2]:.0f})"
+                print(f"{row['agent']}, {row['model']}, {row['cache']}: {figures}, {row['cached_share']:.0%} read")
     draw(document["rows"], document["episodes"])
 
 
@@ -131,10 +138,10 @@ def draw(rows: list[Any], episodes: int) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("run", "marks", "page"))
+    parser.add_argument("what", choices=("run", "more", "page"))
     parser.add_argument("source", nargs="?", type=Path, default=RESULTS)
     parser.add_argument("--episodes", type=int, default=400)
     parser.add_argument("--out", type=Path, default=RESULTS)
     chosen = parser.parse_args()
-    works = {"run": lambda: run(chosen.episodes, chosen.out), "marks": lambda: add_marks(chosen.episodes, chosen.out)}
+    works = {"run": lambda: run(chosen.episodes, chosen.out), "more": lambda: add_more(chosen.episodes, chosen.out)}
     works.get(chosen.what, lambda: page(chosen.source))()

@@ -126,11 +126,15 @@ def draw(calls: list[Call], profile: ToolProfile, budget: float) -> str:
     return picture.svg(title)
 
 
+def lines(calls: list[Call]) -> list[str]:
+    """The calls in words: beginning, end, status and millionths of a dollar."""
+    times = (f"{call.submitted_s:6.2f} {call.finished_s:6.2f}" for call in calls)
+    return [f"{time}  {call.status.label:12}  {1e6 * call.price:4.0f}" for time, call in zip(times, calls, strict=True)]
+
+
 def main() -> None:
     calls, profile, budget = play()
-    for call in calls:
-        times = f"{call.submitted_s:6.2f} {call.finished_s:6.2f}"
-        print(f"{times}  {call.status.label:12}  {1e6 * call.price:4.0f}")
+    print("\n".join(lines(calls)))
     Path(sys.argv[1]).write_text(draw(calls, profile, budget), encoding="utf-8")
 
 

@@ -37,6 +37,8 @@ nb_execution_mode = (
 )
 napoleon_custom_sections = [("Attributes", "params_style")]
 default_role = "code"  # docstrings quote names in single backticks
+# cells of notebooks call commands with `!`
+suppress_warnings = ["misc.highlighting_failure"]
 autodoc_member_order = "bysource"
 # so that the site is built from the extra `docs` alone
 autodoc_mock_imports = ["numba", "stable_baselines3"]

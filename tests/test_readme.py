@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import world1
+from benchmarks import one_call, world1
 from docs.extensions import appendix, measured
 
 ROOT = Path(__file__).parent.parent
@@ -129,6 +129,14 @@ def test_a_measurement_that_lacks_something_is_found(tmp_path: Path) -> None:
         "bad: no script benchmarks/nothing.py",
         "bad: expected a file with the figures, or 'printed, not stored'",
     ]
+
+
+def test_the_timeline_of_a_call_is_that_of_its_episode(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`python benchmarks/one_call.py docs/one_call.svg` draws it again and prints the lines of the page."""
+    monkeypatch.chdir(ROOT)
+    calls, *rest = one_call.play()
+    assert one_call.draw(calls, *rest) == (ROOT / "docs/one_call.svg").read_text(encoding="utf-8")
+    assert "\n".join(one_call.lines(calls)) in (ROOT / "docs/explanation/world.md").read_text(encoding="utf-8")
 
 
 def test_no_two_pages_write_to_the_same_folder() -> None:

@@ -37,6 +37,7 @@ from costgym.simulators.opencatp.pools import load_pool
 from costgym.simulators.opencatp.profile import load_profile, save_profile, v100
 from costgym.simulators.opencatp.scoring.table import TABLE, OutcomeTable
 from costgym.simulators.scenario import load_scenario, parse_scenario
+from tests.conformance.test_public_cases import CASES as PUBLIC
 from tests.experiments.play.call_logs.test_dialects import CASES, UNTIMED
 from tests.experiments.play.call_logs.test_model_calls import CLAUDE_CODE, LANGFUSE, OPENINFERENCE, OTEL
 from tests.helpers.specifications import CLINIC
@@ -157,7 +158,8 @@ def readers(folder: Path, board: Path) -> dict[str, Reader]:
 
 def logs(folder: Path) -> dict[str, Reader]:
     """A log of every program that is read, in a folder, and what reads it."""
-    documents: dict[str, Any] = {**CASES, **UNTIMED, "model calls": [OTEL, OPENINFERENCE, CLAUDE_CODE, LANGFUSE]}
+    public = {case["name"]: case["input"] for case in PUBLIC if case["kind"] == "log"}
+    documents: dict[str, Any] = {**CASES, **UNTIMED, **public, "model calls": [OTEL, OPENINFERENCE, CLAUDE_CODE, LANGFUSE]}
     for number, document in enumerate(documents.values()):
         write(folder / f"{number}.json", document)
         write(folder / f"{number}.jsonl", "".join(f"{json.dumps(line)}\n" for line in _lines(document)))

@@ -6,7 +6,7 @@ from typing import Any
 
 from costgym.simulators.draws import stable_integer
 from costgym.simulators.failures import KINDS
-from costgym.simulators.forge.graph import ArgumentDraft, CapabilityDraft, FactDraft, Graph
+from costgym.simulators.forge.drafts import ArgumentDraft, CapabilityDraft, FactDraft, Graph
 from costgym.simulators.forge.readers.documents import line
 from costgym.simulators.forge.readers.operations import Operation
 from costgym.simulators.forge.verbs import ACT, CHANGE, CREATE, REMOVE

@@ -9,6 +9,7 @@ from costgym.experiments.board.conditions import CALM
 from costgym.experiments.board.run_config import make_run_config
 from costgym.experiments.board.submissions.submission import validate_run
 from costgym.experiments.leaderboard import run
+from costgym.experiments.play.metric_registry import brief
 from costgym.simulators.stress import Stress
 
 
@@ -56,7 +57,7 @@ def test_the_page_says_what_each_fault_costs_and_opens_on_the_world_as_it_is(boa
     assert section.count('<th scope="row">') == len({row["agent"] for row in rows})
     for row in rows:
         if row["fault_robustness"] is not None:
-            assert f">{100 * row['fault_robustness']:.1f}<" in section
+            assert f">{brief(row['fault_robustness'], 'rate')}<" in section
     assert "What faults cost" in page and "rate limits × 20" in section
     chosen = page[page.index('<select name="condition">') :].split("selected>", 1)[1].split("<", 1)[0]
     assert chosen.startswith("failures × 1, rate limits × 1, latency × 1")

@@ -11,7 +11,7 @@ from costgym.experiments.board.tracks import track_of
 from costgym.experiments.board.verify import verify
 from costgym.experiments.leaderboard import Leaderboard, run
 from costgym.experiments.pages.sections import sections_of
-from costgym.experiments.play.metric_registry import written
+from costgym.experiments.play.metric_registry import brief
 
 AGENTS = ("retry", "check-then-retry", "idempotent", "oracle")
 
@@ -67,6 +67,6 @@ def test_the_section_states_what_the_rows_say(board: Leaderboard) -> None:
     assert rows["retry"]["money_lost"] > 0 == rows["idempotent"]["money_lost"] == rows["oracle"]["money_lost"]
     for agent, row in rows.items():
         line = section.partition(f'<th scope="row">{agent}</th>')[2].partition("</tr>")[0]
-        assert f">{written(row['money_lost'], 'number')}<" in line and f">{100 * row['pass_rate_under_budget']:.1f}<" in line
+        assert f">{brief(row['money_lost'])}<" in line and f">{brief(row['pass_rate_under_budget'], 'rate')}<" in line
     numbers = {**board.document, "rows": [row for row in board.document["rows"] if row["track"] == "numbers"]}
     assert not any("money_lost" in section for section in sections_of(numbers))

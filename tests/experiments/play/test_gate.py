@@ -7,8 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costgym.experiments.play.costs.gate import EPISODES, BaselineEpisode, compare
+from costgym.agents.registry import find_agent
+from costgym.envs.base import base_env
+from costgym.experiments.play.costs.gate import EPISODES, BaselineEpisode, compare, contestants
 from costgym.pytest_plugin import costgym_gate  # noqa: F401  (a fixture)
+from costgym.simulators.scenario import load_scenario
 from tests.helpers.command_line import invoke
 
 AGENTS = """
@@ -66,6 +69,14 @@ def test_an_unchanged_agent_passes_after_one_look_and_a_longer_prompt_fails(agen
     assert longer.exit_code == 1
     verdict = json.loads(longer.stdout)
     assert not verdict["passed"] and verdict["cost_change"] > 0.01 and verdict["sentence"].startswith("fail: costs +")
+
+
+@pytest.mark.parametrize(("version", "price_as", "credits"), [(1, None, 200.0), (1, "gpt-5-mini", 25.0), (0, None, 25.0)])
+def test_tokens_cost_what_the_world_says_or_a_named_model(version: int, price_as: str | None, credits: float) -> None:
+    env_id = f"costgym/MarketplaceChat-v{version}"
+    settings = {"scenario": load_scenario("marketplace").in_world(version)}
+    env, _, _ = contestants(find_agent("react", env_id), env_id, settings, price_as)
+    assert base_env(env).world.tokens.input == credits  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
