@@ -58,10 +58,11 @@ def under_rules(model: str, rules: CacheRules, episodes: int) -> list[Any]:
 
 
 def more(episodes: int) -> dict[str, list[Any]]:
-    """Bills of the forms of `react` with prefixes of any length, with four marks a request, and in version 0 of the world."""
+    """Bills of the forms of `react` with prefixes of any length, four and two marks a request, and in version 0."""
     return {
         "any_length": under_rules(AUTOMATIC, CacheRules(minimum_tokens=1), episodes),
         "marks": under_rules(EXPLICIT, CacheRules(breakpoints=4), episodes),
+        "two_marks": under_rules(EXPLICIT, CacheRules(breakpoints=2), episodes),
         "version_0": bills(REACT, [AUTOMATIC], episodes, world=0),
     }
 
@@ -109,8 +110,8 @@ def _with_change(value: float, rows: list[Any], agent: str, rule: tuple[str, str
 
 def page(source: Path) -> None:
     document = json.loads(source.read_text(encoding="utf-8"))
-    for part in ("rows", "any_length", "many_tools", "version_0", "marks"):
-        print(f"\n{part}\n{table(document[part]) if part != 'marks' else ''}")
+    for part in ("rows", "any_length", "many_tools", "version_0", "marks", "two_marks"):
+        print(f"\n{part}\n{table(document[part]) if 'marks' not in part else ''}")
         for row in document[part]:
             if "change" in row and row["agent"].startswith("react"):
                 moved = [100 * end for end in (row["change"]["usd_tokens"], *row["change"]["usd_tokens_ci95"])]

@@ -235,11 +235,12 @@ class PromptWriter:
         return Prompt(same, tuple(parts[same:]), self._marks(len(parts), messages, functions) if self._marked else ())
 
     def _marks(self, count: int, messages: Sequence[Message], functions: Sequence[Function]) -> tuple[int, ...]:
-        """Marks as clients set them: behind functions and system message, and behind what of these stands first."""
+        """Marks as clients set them beside that at the end: behind functions and system message, before the last message, which
+        may be told once only, and behind what stands first."""
         system = bool(messages) and messages[0].role == SYSTEM
         head = count - len(messages) + system
         first = len(functions) if self._order == "functions" or not system else head - len(functions)
-        return tuple(dict.fromkeys(mark for mark in (head, first) if mark))
+        return tuple(dict.fromkeys(mark for mark in (head, count - 1, first) if mark))
 
 
 def prompt_parts(messages: Sequence[Message], functions: Sequence[Function], order: str) -> list[Segment]:

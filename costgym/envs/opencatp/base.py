@@ -474,7 +474,7 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         from costgym.envs.rendering.chart import plan_verdict
         from costgym.envs.rendering.story import wrapped
 
-        plan, lines = self.plan(), [f"Grade at {account.now_s:.2f} s", f"  {plan_verdict(account, self.quality())}"]
+        plan, lines = self.plan(), [f"Grade at {account.now_s:.2f} s", wrapped("  ", plan_verdict(account, self.quality()))]
         refused = [call.reason for call in account.calls if call.reason]
         if refused:
             lines.append(wrapped("  ", f"no valid plan: {refused[0]}"))

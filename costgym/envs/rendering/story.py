@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from costgym.envs.actions import spoken
 from costgym.envs.rendering.chart import number, say, verdict
 from costgym.simulators.world.episode import Episode
 
-TEXT_WIDTH = 118  # characters of a line
+TEXT_WIDTH = 80  # characters of a line
 MAX_MESSAGE_CHARS = 600
 
 
@@ -53,7 +54,7 @@ def _messages(steps: Sequence[Any]) -> str:
     lines = ["Messages"]
     for index, step in enumerate(steps):
         if step.action is not None:
-            lines.append(wrapped(f"  {index:>3} agent: ", str(step.action)))
+            lines.append(wrapped(f"  {index:>3} agent: ", spoken(str(step.action))))
         status = f" [{step.info['statuses']}]" if step.info.get("statuses") else ""
         speaker = "user" if step.action is None else f"{step.info['at_s']:.2f} s{status}"
         lines.append(wrapped(f"      {speaker}: ", str(step.observation) or "(nothing)"))
@@ -94,4 +95,4 @@ def _grade(episode: Episode) -> str:
             whom = ", ".join(names) if len(names) <= 4 else f"{len(names)} of the {len(episode.candidates)} tools"
             news.append(wrapped(f"  {event.at_s:.2f} s: ", f"{say(event)}: {whom}" if names else say(event)))
     events = "\n".join(["Events", *news]) + "\n\n" if news else ""
-    return f"{events}Grade at {episode.now_s:.2f} s\n  {verdict(episode)}"
+    return f"{events}Grade at {episode.now_s:.2f} s\n{wrapped('  ', verdict(episode))}"

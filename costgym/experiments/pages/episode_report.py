@@ -29,7 +29,7 @@ from costgym.simulators.errors import ConfigError, CostGymError, DataError, Unkn
 from costgym.simulators.files import iter_lines
 from costgym.simulators.world.episode import Episode
 
-TIMELINE_COLUMNS = 60
+TIMELINE_COLUMNS = 44
 MARKS = {
     "ok": "=", "looks ok, is not": "~", "failed": "x", "agent's error": "!", "refused": "|", "cut off": "/",
     "running": "-", "cold start": "c", "queueing": ".",
@@ -54,21 +54,30 @@ def calls_text(episode: Episode) -> str:
     if not episode.calls:
         return "Calls: none"
     names = [call.tool or "(unknown tool)" for call in episode.calls]
-    width = min(44, max(map(len, names)))
-    lines = [
-        "Calls, times in seconds",
-        f"  {'#':>3} {'asked':>8} {'began':>8} {'ended':>8}  {'tool':<{width}}  {'status':<18} {'price':>8}  side by side with",
+    besides = [
+        ", ".join(str(other + 1) for other in range(len(names)) if other != index and _overlap(call, episode.calls[other]))
+        for index, call in enumerate(episode.calls)
     ]
-    for index, (name, call) in enumerate(zip(names, episode.calls, strict=True)):
-        beside = [str(other + 1) for other in range(len(names)) if other != index and _overlap(call, episode.calls[other])]
-        status = call.status.label if call.finished_s >= 0 else "running"
-        price = number(call.price) if call.k and call.finished_s >= 0 else "-"
-        began = f"{call.started_s:8.2f}" if call.started_s >= 0 else f"{'-':>8}"
-        ended = f"{call.finished_s:8.2f}" if call.finished_s >= 0 else f"{'-':>8}"
-        lines.append(
-            f"  {index + 1:>3} {call.submitted_s:8.2f} {began} {ended}  {short(name, width):<{width}}  "
-            f"{status + (' (cold)' if call.cold else ''):<18} {price:>8}  {', '.join(beside)}".rstrip()
-        )
+    rows = []
+    for name, call, beside in zip(names, episode.calls, besides, strict=True):
+        ended = call.finished_s >= 0
+        times = [call.submitted_s, call.started_s, call.finished_s]
+        status = (call.status.label if ended else "running") + (" (cold)" if call.cold else "")
+        price = number(call.price) if call.k and ended else "-"
+        rows.append([*(f"{at:.2f}" if at >= 0 else "-" for at in times), name, status, price, beside])
+    titles = ["asked", "began", "ended", "tool", "status", "price", "beside"]
+    # a column that says nothing is left out: calls that begin when they are asked for, and none side by side
+    shown = [column for column in range(7) if not (column == 1 and all(row[1] in (row[0], "-") for row in rows))]
+    shown = [column for column in shown if column != 6 or any(besides)]
+    widths = [max(len(titles[column]), *(len(row[column]) for row in rows)) for column in range(7)]
+    widths[3] = max(16, min(widths[3], TEXT_WIDTH - 5 - sum(widths[column] + 2 for column in shown if column != 3)))
+    lines = ["Calls, times in seconds"]
+    for number_of_call, row in [("#", titles), *((str(index), row) for index, row in enumerate(rows, 1))]:
+        cells = [
+            f"{short(row[column], widths[3]):<{widths[column]}}" if column in (3, 4, 6) else f"{row[column]:>{widths[column]}}"
+            for column in shown
+        ]
+        lines.append(f"  {number_of_call:>3} {'  '.join(cells)}".rstrip())
     return "\n".join(lines)
 
 
@@ -82,7 +91,7 @@ def timeline_text(chart: Chart) -> str:
     """Draw the chart in characters, to scale; a line for each lane, so calls side by side stand one above the other."""
     if not chart.rows:
         return ""
-    width = min(40, max(len(row.name) for row in chart.rows))
+    width = min(TEXT_WIDTH - TIMELINE_COLUMNS - 6, max(len(row.name) for row in chart.rows))
     lines = [f"Timeline, 0 to {number(chart.span_s)} s"]
     used: dict[str, str] = {}
     for row in chart.rows:
@@ -96,7 +105,9 @@ def timeline_text(chart: Chart) -> str:
         lines.append(f"  {'(outage of all)':<{width}}  [{cells}]")
     for marker in chart.markers:
         at = min(TIMELINE_COLUMNS - 1, int(TIMELINE_COLUMNS * marker.at_s / chart.span_s))
-        lines.append(f"  {'':<{width}}   {' ' * at}^ {marker.text}")
+        fits = at + 2 + len(marker.text) <= TIMELINE_COLUMNS
+        mark = f"{' ' * at}^ {marker.text}" if fits else f"{marker.text} ^".rjust(at + 1)
+        lines.append(f"  {'':<{width}}   {mark}")
     lines.append("  " + "   ".join(f"{mark} {meaning}" for meaning, mark in used.items()))
     return "\n".join(lines)
 

@@ -12,6 +12,7 @@ import costgym
 from costgym.agents.registry import make_agent
 from costgym.cli.play.show import show as show_command
 from costgym.cli.setting_options import with_options
+from costgym.envs.actions import spoken
 from costgym.envs.registration import make
 from costgym.experiments.board.run_config import make_run_config
 from costgym.experiments.board.submissions.submission import pack
@@ -62,7 +63,8 @@ def test_a_text_episode_shows_what_was_said_and_seen(folder: Path) -> None:
     path = folder / "react" / "trajectories.jsonl"
     text = " ".join(report_recorded(path).text.split())
     actions = json.loads(path.read_text().splitlines()[1])["actions"]
-    assert all(" ".join(action.split())[:80] in text for action in actions)
+    assert all(" ".join(spoken(action).split())[:80] in text for action in actions)
+    assert max(map(len, report_recorded(path).text.splitlines()[1:])) <= 80  # the first has the path
     assert "user: " in text and "agent: " in text
 
 
