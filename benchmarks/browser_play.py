@@ -19,7 +19,7 @@ from typing import Any
 
 from costgym.envs.registration import make
 from costgym.experiments.pages.play_page import write_play_page
-from costgym.experiments.play.browser_game import BrowserGame
+from costgym.experiments.play.game.browser import BrowserGame
 from costgym.experiments.play.trajectories.format import Header
 from tests.helpers.browser import accessibility, chromium, complaints, wait, window
 

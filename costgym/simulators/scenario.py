@@ -48,12 +48,12 @@ from costgym.simulators.marketplace.writing_market import WritingSource
 from costgym.simulators.one_world.source import OneWorldSource
 from costgym.simulators.pricing import PRICINGS
 from costgym.simulators.pricing.prompt_cache import PER_DOLLAR, USUAL, CacheRules, LongPrices, ModelPrices, in_currency
-from costgym.simulators.result_sizes import SizedAnswers
 from costgym.simulators.retrieval import Retrieval, RetrievedTasks, Retriever
 from costgym.simulators.stress import Stress
 from costgym.simulators.tasks import Answers, Judge, Task
 from costgym.simulators.tools import Tool
 from costgym.simulators.world import Candidate, Enforcement, World, WorldEvent
+from costgym.simulators.world.result_sizes import SizedAnswers
 
 UNSEEN = "unseen"  # the split whose tools no other split has
 SHARED_FIELDS = (

@@ -21,7 +21,7 @@ from costgym.cli.app import app
 from costgym.cli.play.full_screen import FullScreen
 from costgym.envs.base import base_env
 from costgym.envs.registration import make
-from costgym.experiments.play.human import Human
+from costgym.experiments.play.game.human import Human
 from costgym.experiments.play.trajectories.record import record
 
 RIGHT = ["4 gamer=NightLynx5", "8", "CL-3032", "2025-08-11", "answer 1766341 and Keiko I. Keller"]

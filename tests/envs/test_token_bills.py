@@ -14,8 +14,8 @@ from costgym.experiments.play.trajectories.format import Header
 from costgym.experiments.play.trajectories.record import record
 from costgym.experiments.play.trajectories.verify import Checker
 from costgym.simulators.pricing.prompt_cache import USUAL
-from costgym.simulators.result_sizes import LEAST, MOST
 from costgym.simulators.scenario import load_scenario
+from costgym.simulators.world.result_sizes import LEAST, MOST
 
 CHAT = "costgym/MarketplaceChat-v1"
 CLASSES = ("input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens")

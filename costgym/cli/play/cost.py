@@ -106,7 +106,7 @@ def cost(
         more = {"decisions": decisions, "error_of_mean": ERROR_OF_MEAN, **chosen}
     save_json(json_file, {"rows": rows, **more})
     if page is not None:
-        from costgym.experiments.pages.cost_page import cost_page
+        from costgym.experiments.pages.html import cost_page
 
         days = sorted({row["prices"] for row in rows if "prices" in row})
         prices = f"prices of {' and '.join(days)}" if days else "the prices of the table"

@@ -17,7 +17,7 @@ from rich.text import Text
 from costgym.cli.output import harmless
 from costgym.envs.actions import FINISH, SEARCH, WAIT, encode_action
 from costgym.envs.rendering.chart import number
-from costgym.experiments.play.human import MAX_WAIT_S, PlayerView, ToolRow, shortened, typed
+from costgym.experiments.play.game.human import MAX_WAIT_S, PlayerView, ToolRow, shortened, typed
 from costgym.simulators.errors import ConfigError
 from costgym.simulators.tools import ToolCard
 

@@ -11,7 +11,7 @@ import typer
 from costgym.cli.output import harmless
 from costgym.envs.actions import FINISH, SEARCH, WAIT, encode_action
 from costgym.envs.rendering.chart import number
-from costgym.experiments.play.human import GIVE_UP, MAX_WAIT_S, PlayerView, shortened, typed
+from costgym.experiments.play.game.human import GIVE_UP, MAX_WAIT_S, PlayerView, shortened, typed
 from costgym.simulators.errors import ConfigError
 from costgym.simulators.tools import ToolCard
 

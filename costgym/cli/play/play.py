@@ -10,7 +10,7 @@ from costgym.simulators.bounds import option
 from costgym.simulators.errors import ConfigError
 
 if TYPE_CHECKING:
-    from costgym.experiments.play.human import Screen
+    from costgym.experiments.play.game.human import Screen
 
 
 def play(
@@ -39,7 +39,7 @@ def play(
     from costgym.envs.rendering.chart import number
     from costgym.envs.why import why
     from costgym.experiments.play.collect import open_collection
-    from costgym.experiments.play.human import Human, line_to_copy, scores
+    from costgym.experiments.play.game.human import Human, line_to_copy, scores
     from costgym.experiments.play.trajectories.format import Header
     from costgym.experiments.play.trajectories.record import record
 

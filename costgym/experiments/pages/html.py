@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any
@@ -66,3 +67,16 @@ def _environment() -> Environment:
 
 def _printable(value: Any) -> Any:
     return plain(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def cost_page(
+    title: str, columns: Sequence[str], names: int, cells: Sequence[Sequence[str]], notes: Sequence[str], prices: str
+) -> str:
+    """A table of costs as a page that works from disk, has no script and asks nothing of the network.
+
+    Args:
+        names: how many of the columns name a row.
+        prices: whose prices they are, in words.
+    """
+    values = {"title": title, "columns": columns, "names": names, "cells": cells, "notes": notes, "prices": prices}
+    return render("cost.html", css=Markup(asset("page.css")), **values)

@@ -10,8 +10,8 @@ from costgym.simulators.opencatp.scoring.evaluation import shipped_outcomes
 from costgym.simulators.opencatp.scoring.table import CHAINS, chain_number
 from costgym.simulators.opencatp.tasks import Output
 from costgym.simulators.opencatp.tools import IMAGE, IMAGE_TOOLS, READER_OF, READER_TOOLS, SIGNATURES, TEXT_TOOLS, TOOLS
-from costgym.simulators.result_sizes import LEAST
 from costgym.simulators.tools import Tool, ToolProfile
+from costgym.simulators.world.result_sizes import LEAST
 
 CATEGORY, PROVIDER = "Vision", "OpenCATP"
 _HANDLE = re.compile(r"img-(\d{4,5})(?:-([0-9a-f]{8}))?")

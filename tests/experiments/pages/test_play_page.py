@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from costgym.cli.app import app
 from costgym.envs.registration import make
 from costgym.experiments.pages.play_page import COMPILED, CORE, world_archive
-from costgym.experiments.play.browser_game import BrowserGame
+from costgym.experiments.play.game.browser import BrowserGame
 from costgym.experiments.play.trajectories.format import Header
 
 ENV = "costgym/MarketplaceChat-v1"
@@ -71,7 +71,7 @@ def test_the_archive_holds_all_that_a_game_needs_but_for_what_pyodide_brings(hea
     if libraries is not None:
         (tmp_path / "brought" / "numpy.libs").symlink_to(libraries)
     script = (
-        "import sys; sys.path[:0] = sys.argv[1:3]; from costgym.experiments.play.browser_game import BrowserGame\n"
+        "import sys; sys.path[:0] = sys.argv[1:3]; from costgym.experiments.play.game.browser import BrowserGame\n"
         "game = BrowserGame(sys.argv[3], 0)\n"
         "for move in sys.argv[4:]: state = game.move(move)\n"
         "print(state)"

@@ -8,7 +8,7 @@ locks = types.ModuleType("_multiprocessing")
 locks.SemLock, locks.sem_unlink = type("SemLock", (), {"SEM_VALUE_MAX": 1}), None
 sys.modules["_multiprocessing"] = locks
 sys.path.insert(0, "/world")
-from costgym.experiments.play.browser_game import BrowserGame
+from costgym.experiments.play.game.browser import BrowserGame
 `;
 
 const say = (progress) => postMessage({ progress });

@@ -10,7 +10,7 @@ from typing import Any
 from costgym.envs.actions import FINISH, SEARCH, WAIT, encode_action
 from costgym.envs.base import base_env
 from costgym.envs.why import why
-from costgym.experiments.play.human import (
+from costgym.experiments.play.game.human import (
     GIVE_UP,
     MAX_WAIT_S,
     Human,
