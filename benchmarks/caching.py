@@ -89,22 +89,23 @@ def change(rows: list[Any], agent: str, rule: tuple[str, str], figure: str) -> f
 
 
 def table(rows: list[Any]) -> str:
-    heading = ("agent", "tokens, no cache", "automatic cache", "cache with paid writes", "read from the cache", "success")
-    lines = [" | ".join(["", *heading, "everything, automatic cache", ""]).strip(), "| --- " * 7 + "|"]
-    for agent in dict.fromkeys(row["agent"] for row in rows):
+    """The agents but those that plan all calls at once, little of whose prompts is cached."""
+    heading = ("agent", "no cache", "automatic cache", "paid writes", "cached", "success", "everything")
+    lines = [f"| {' | '.join(heading)} |", "| --- " * 7 + "|"]
+    for agent in dict.fromkeys(row["agent"] for row in rows if not row["agent"].startswith("plan-act")):
         by_rule = {(row["model"], row["cache"]): row for row in rows if row["agent"] == agent}
         cells = [f"`{agent}`"]
         for rule in RULES if (EXPLICIT, "prefix") in by_rule else list(RULES)[:2]:
             cells.append(_with_change(1000 * by_rule[rule]["usd_tokens"], rows, agent, rule, "usd_tokens"))
         automatic = by_rule[AUTOMATIC, "prefix"]
-        cells += [f"{100 * automatic['cached_share']:.0f} %", f"{100 * automatic['success']:.0f} %"]
+        cells += [f"{100 * automatic['cached_share']:.0f}", f"{100 * automatic['success']:.0f}"]
         cells.append(_with_change(100 * automatic["usd_per_task"], rows, agent, (AUTOMATIC, "prefix"), "usd_per_task"))
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def _with_change(value: float, rows: list[Any], agent: str, rule: tuple[str, str], figure: str) -> str:
-    moved = f" ({change(rows, agent, rule, figure):+.0f} %)".replace("-", "−") if "+" in agent else ""
+    moved = f" ({change(rows, agent, rule, figure):+.0f})".replace("-", "−") if "+" in agent else ""
     return f"{value:.1f}{moved}"
 
 

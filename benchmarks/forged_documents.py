@@ -6,7 +6,7 @@ python benchmarks/forged_documents.py sample 50 DOCUMENT... --seed 1 > new.json 
 python benchmarks/forged_documents.py mix new.json old.json --out blind  # blind/queries.md and, apart, blind/labels.json
 python benchmarks/forged_documents.py score blind GRADES...            # share that a person would write, and agreement
 
-The rubric is that of docs/results/forge.md, which `mix` writes above the queries. `sample` runs in any tree that has
+The rubric is benchmarks/documents/rubric.md, which `mix` writes above the queries. `sample` runs in any tree that has
 `costgym forge`: give that tree's interpreter and this file's path. A file of grades has a line for each query: its number,
 then 1 or 0.
 """
@@ -28,8 +28,7 @@ from benchmarks.report import write_report
 TASKS = 200  # of each document that are checked
 WRITERS = ("oracle", "oracle-informed", "greedy", "retry", "check-then-retry", "idempotent", "react")
 """The optimum, what is best without its luck, and agents that differ in what they do after a call whose end is ambiguous."""
-RUBRIC = Path(__file__).parents[1] / "docs" / "results" / "forge.md"
-HEADING = "## The rubric for queries"
+RUBRIC = Path(__file__).parent / "documents" / "rubric.md"
 
 
 def luck(*names: object) -> int:
@@ -133,8 +132,8 @@ def mix(new: Path, old: Path, out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     service = {name: re.sub(r"[-_.\d]+", " ", name.rsplit(".", 1)[0]).strip() for name in {each["document"] for each in both}}
     lines = [f"{number}. [{service[each['document']]}] {each['query']}" for number, each in enumerate(both, 1)]
-    rubric = RUBRIC.read_text(encoding="utf-8").split(HEADING)[1].split("\n## ")[0].strip()
-    (out / "queries.md").write_text("\n".join([HEADING, "", rubric, "", *lines, ""]), encoding="utf-8")
+    rubric = RUBRIC.read_text(encoding="utf-8").rstrip()
+    (out / "queries.md").write_text("\n".join([rubric, "", *lines, ""]), encoding="utf-8")
     (out / "labels.json").write_text(json.dumps(both, indent=1) + "\n", encoding="utf-8")
 
 

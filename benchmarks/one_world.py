@@ -42,7 +42,7 @@ BUDGETS = (15.0, 30.0, 60.0)
 PARTS = ("deer", "ecoact", "btp", "toolplanner", "catp-plan")
 FIGURES = ("success", "quality", "cost", "tool_cost", "token_cost", "seconds", "calls", "input", "cached", "output", "score")
 DRAWS = 2_000
-BEST = 10  # combinations that the page shows; the report has all
+BEST = 6  # combinations that the page shows; the report has all
 CLAIMS = {
     "deer": ("fewer calls where none is needed", "calls", "none", -1),
     "ecoact": ("fewer input tokens", "input", "", -1),
@@ -357,28 +357,28 @@ def tables(whole: dict[str, Any]) -> str:
 
     def interval(values: list[float], digits: int) -> str:
         value, low, high = (f"{end:+.{digits}f}".replace("-", "−") for end in values)
-        return f"{value} ({low} to {high})"
+        signless = values[1] >= 0
+        return f"{value} ({low[1:]}–{high[1:]})" if signless else f"{value} ({low} to {high})"
 
     effects = {(row["part"], row["figure"]): row for row in whole["effects"]}
-    shown = ("quality", "success", "tool_cost", "token_cost", "calls")
+    shown = ("quality", "success", "tool_cost", "token_cost")
     say("| part | " + " | ".join(shown) + " |\n| --- |" + " --- |" * len(shown))
     for part in PARTS:
         say(f"| `{part}` | " + " | ".join(interval(effects[part, figure]["all"], digits_of[figure]) for figure in shown) + " |")
     figures = ("quality", "cost")
     say("\n| together | " + " | ".join(figures) + " |\n| --- |" + " --- |" * len(figures))
     changes = {(tuple(row["parts"]), row["figure"]): row["change"] for row in whole["interactions"]}
-    for pair in dict.fromkeys(pair for pair, _ in changes):
+    for pair in (pair for pair, figure in changes if figure == "quality" and _is_clear(changes[pair, figure])):
         say(
             f"| {' × '.join(pair)} | "
             + " | ".join(interval(changes[pair, figure], digits_of[figure]) for figure in figures)
             + " |"
         )
-    say("\n| part | claim | kind | alone | beside others | holds |\n| --- | --- | --- | --- | --- | --- |")
+    say("\n| part | claim | kind | alone | beside others |\n| --- | --- | --- | --- | --- |")
     for row in whole["claims"]:
-        holds = ", ".join(name for name, yes in row["holds"].items() if yes) or "no"
         digits = digits_of.get(row["figure"], 0)
         say(f"| `{row['part']}` | {row['claim']} ({row['figure']}) | {row['kind']} | {interval(row['alone'], digits)} "
-              f"| {interval(row['beside'], digits)} | {holds} |")  # fmt: skip
+              f"| {interval(row['beside'], digits)} |")  # fmt: skip
     say("\n| agent | success | cost | cost per success | quality |\n" + "| --- " * 5 + "|")
     rows = [row for row in whole["rows"] if row["budget"] == 30.0 and row["cache"]]
     for row in sorted(rows, key=lambda row: -row["quality"][0])[:BEST]:
@@ -387,6 +387,11 @@ def tables(whole: dict[str, Any]) -> str:
         passes = f"{row['success'][0]:.2f} ({low:.2f}–{high:.2f})"
         say(f"| `{row['agent']}` | {passes} | {row['cost'][0]:.1f} | {per} | {row['quality'][0]:.3f} |")
     return "\n".join(lines)
+
+
+def _is_clear(change: list[float]) -> bool:
+    """Whether the interval of a change, which follows its mean, excludes zero."""
+    return change[1] > 0 or change[2] < 0
 
 
 def main() -> None:

@@ -41,7 +41,7 @@ from costgym.simulators.scenario import load_scenario
 AGENTS = ("react", "react+ecoact", "react+ecoact-append", "react+btp", "react+btp-stable")
 ENV = "costgym/MarketplaceChat-v0"  # results of twenty tokens: a processor reads some twenty tokens a second
 RULES = ModelPrices(input=1, output=1, cached=0, cache=CacheRules(minimum_tokens=1, ttl_s=1e9, order="system"))
-CANDIDATES, OWN_EPISODES, OWN_TOKENS = 4, 2, 48
+CANDIDATES, OWN_EPISODES, OWN_TOKENS = 4, 2, 256
 RESULTS = Path("benchmarks/results/prompt_cache.json")
 OTHER = "~"  # a part that begins like no other
 

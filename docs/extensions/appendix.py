@@ -10,7 +10,6 @@ import re
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -29,19 +28,17 @@ FIGURES = ("passed", "judged", "price", "calls")
 
 
 def claims() -> str:
-    """How many claims of each kind follow under a paper's published protocol and under the other one."""
-    lines = ["| paper | claim | published | board |", "| --- | --- | --- | --- |"]
+    """How many claims of each kind follow under a paper's published protocol."""
+    lines = ["| paper | claim | follow |", "| --- | --- | --- |"]
     for name, title in PAPERS.items():
-        kinds: dict[str, dict[tuple[bool, str], list[bool]]] = defaultdict(lambda: defaultdict(list))
+        kinds: dict[str, dict[bool, list[bool]]] = defaultdict(lambda: defaultdict(list))
         for row in _read(f"reproduce/{name}")["effects"]:
-            if not row["by_construction"] and row["source"] != "not in the paper":
-                kinds[_kind(row["claim"])][row["protocol"] == "published", row["grading"]].append(bool(row["follows"]))
-        for claim, follows in kinds.items():
-            shares = {
-                published: "; ".join(f"{grading} {sum(values)} of {len(values)}".strip() for (_, grading), values in group)
-                for published, group in groupby(follows.items(), lambda item: item[0][0])
-            }
-            lines.append(f"| {title} | {claim} | {shares.get(True, '–')} | {shares.get(False, '–')} |")
+            if row["protocol"] == "published" and not row["by_construction"] and row["source"] != "not in the paper":
+                kinds[_kind(row["claim"])][row["grading"]].append(bool(row["follows"]))
+        for number, (claim, follows) in enumerate(kinds.items()):
+            shares = "; ".join(f"{grading} {sum(values)}/{len(values)}".strip() for grading, values in follows.items())
+            paper = "" if number else f"{title} "
+            lines.append(f"| {paper}| {claim} | {shares} |")
     return "\n".join(lines)
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-import costgym
 from costgym.experiments.pages.html import asset, render
 from costgym.experiments.play.trajectories.format import Header
 from costgym.simulators.errors import DataError
@@ -88,7 +87,7 @@ def world_archive() -> bytes:
             entry.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(entry, file.read_bytes())
 
-        package = Path(costgym.__file__).parent
+        package = Path(__file__).parents[2]
         for file in [package / "__init__.py", package / "experiments" / "__init__.py"]:
             add(file, package.parent)
         for folder in OURS:
