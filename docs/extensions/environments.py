@@ -142,11 +142,11 @@ def _code(text: str) -> str:
 
 
 def _space(space: gym.Space[Any]) -> str:
-    """A space in one line. Where bounds differ from column to column, the smallest and the largest; the table has them all."""
+    """A space in one line. Where bounds differ from column to column, the smallest and the largest; the specification has them all."""
     if not isinstance(space, gym.spaces.Box) or len({*space.low.flat}) == len({*space.high.flat}) == 1:
         return f"`{space}`"
     low, high = (round(float(bound), 4) + 0.0 for bound in (space.low.min(), space.high.max()))  # bounds may be a bit wider
-    return f"`Box({low}, {high}, {space.shape}, {space.dtype})`; each column has a range of its own, below"
+    return f"`Box({low}, {high}, {space.shape}, {space.dtype})`; ranges by column"
 
 
 def _facts(env_id: str, env: gym.Env[Any, Any]) -> list[str]:
