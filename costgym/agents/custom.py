@@ -32,6 +32,10 @@ def custom_agent(name: str) -> Agent:
     make = getattr(module, match["attribute"], None)
     if make is None:
         raise UnknownName(f"agent in {path}", match["attribute"], [n for n in vars(module) if not n.startswith("_")])
+    if missing := sorted(getattr(make, "__abstractmethods__", ())):
+        raise ConfigError(
+            "agent", f"expected {name!r} to have the methods of costgym.agents.Agent; missing: {', '.join(missing)}"
+        )
     made = make()
     if not isinstance(made, Agent):
         raise ConfigError("agent", f"expected {name!r} to make a costgym.agents.Agent, got {type(made).__name__}")

@@ -480,7 +480,8 @@ def find_agent(name: str, env_id: str | None = None) -> AgentEntry:
     if is_custom(name):
         agent = custom_agent(name)
         if env_id is not None and not in_view(agent, env_id):
-            raise ConfigError("agent", f"{name} plays in {agent.env_id}, not in {env_id}")
+            expected = f"expected an agent of {env_id}, but its class has env_id = {agent.env_id!r}"
+            raise ConfigError("agent", f"{name}: {expected}")
         return AgentEntry(name, "a user's own", (view_of(agent.env_id),), lambda request: custom_agent(request.name))
     view = None if env_id is None else view_of(env_id)
     if name.startswith(COMMAND) and view in (None, TEXT):

@@ -56,11 +56,17 @@ def forecast(
     firsts: dict[tuple[str, str], Bills] = {}
     total = len(agents) * len(models) * episodes
     done = 0
-    for agent_name in agents:
-        settings = arguments(TEXT)
-        contest = Contest(agent_name, default_id(TEXT, settings["scenario"]), settings, say)
+    settings = arguments(TEXT)
+    contests = {name: Contest(name, default_id(TEXT, settings["scenario"]), settings, say) for name in agents}
+    # all before the first is played, so that a mistake is said at once
+    billed = {
+        (name, model): contest.billed_by(table, listed, decisions)
+        for name, contest in contests.items()
+        for model, (table, listed) in tables.items()
+    }
+    for agent_name, contest in contests.items():
         for model, (table, listed) in tables.items():
-            env, agent, per_dollar = contest.billed_by(table, listed, decisions)
+            env, agent, per_dollar = billed[agent_name, model]
             played = []
             for episode in play_billed(env, agent, contest.env_id, episodes, seed):
                 played.append(episode)
