@@ -142,7 +142,7 @@ def _code(text: str) -> str:
 
 
 def _space(space: gym.Space[Any]) -> str:
-    """A space in one line. Where bounds differ from column to column, the smallest and the largest; the specification has them all."""
+    """A space in one line. Where bounds differ from column to column, the smallest and the largest."""
     if not isinstance(space, gym.spaces.Box) or len({*space.low.flat}) == len({*space.high.flat}) == 1:
         return f"`{space}`"
     low, high = (round(float(bound), 4) + 0.0 for bound in (space.low.min(), space.high.max()))  # bounds may be a bit wider
