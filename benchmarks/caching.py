@@ -89,10 +89,10 @@ def change(rows: list[Any], agent: str, rule: tuple[str, str], figure: str) -> f
 
 
 def table(rows: list[Any]) -> str:
-    """The agents but those that plan all calls at once, little of whose prompts is cached."""
+    """The forms of ReAct; the report has those of the other strategies."""
     heading = ("agent", "no cache", "automatic cache", "paid writes", "cached", "success", "everything")
     lines = [f"| {' | '.join(heading)} |", "| --- " * 7 + "|"]
-    for agent in dict.fromkeys(row["agent"] for row in rows if not row["agent"].startswith("plan-act")):
+    for agent in dict.fromkeys(row["agent"] for row in rows if row["agent"].startswith("react")):
         by_rule = {(row["model"], row["cache"]): row for row in rows if row["agent"] == agent}
         cells = [f"`{agent}`"]
         for rule in RULES if (EXPLICIT, "prefix") in by_rule else list(RULES)[:2]:

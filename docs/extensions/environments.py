@@ -142,11 +142,11 @@ def _code(text: str) -> str:
 
 
 def _space(space: gym.Space[Any]) -> str:
-    """A space in one line. Where bounds differ from column to column, the smallest and the largest; the table has them all."""
+    """A space in one line. Where bounds differ from column to column, the smallest and the largest."""
     if not isinstance(space, gym.spaces.Box) or len({*space.low.flat}) == len({*space.high.flat}) == 1:
         return f"`{space}`"
     low, high = (round(float(bound), 4) + 0.0 for bound in (space.low.min(), space.high.max()))  # bounds may be a bit wider
-    return f"`Box({low}, {high}, {space.shape}, {space.dtype})`; each column has a range of its own, below"
+    return f"`Box({low}, {high}, {space.shape}, {space.dtype})`; ranges by column"
 
 
 def _facts(env_id: str, env: gym.Env[Any, Any]) -> list[str]:
@@ -156,17 +156,17 @@ def _facts(env_id: str, env: gym.Env[Any, Any]) -> list[str]:
         [f"`{name}`: {_space(box)}" for name, box in space.items()] if isinstance(space, gym.spaces.Dict) else [_space(space)]
     )
     batch = "no" if spec.vector_entry_point is None else "yes (extra `train`)"
-    limit = spec.max_episode_steps or "none"
+    limit = ("step limit", spec.max_episode_steps or "none")
     if "max_steps" in (given := parameters(environment_class(env_id))):
-        limit = f"{given['max_steps'][1]} (argument `max_steps`)"
+        limit = ("`max_steps`", given["max_steps"][1])
     return [
         "| | |",
         "| --- | --- |",
         f"| action space | `{env.action_space}` |",
         *(f"| {'observation space' if i == 0 else ''} | {box} |" for i, box in enumerate(boxes)),
-        f"| version of the world | {' and '.join(map(str, environment_class(env_id).worlds))}; see [versions](versions.md) |",
+        f"| [version of the world](versions.md) | {' and '.join(map(str, environment_class(env_id).worlds))} |",
         f"| use | {USES[env_id]} |",
-        f"| step limit | {limit} |",
+        f"| {limit[0]} | {limit[1]} |",
         f"| native batch | {batch} |",
         f"| class | [`{spec.entry_point}`]({_source(env_id)}) |",
     ]
@@ -244,11 +244,11 @@ def _link(name: re.Match[str]) -> str:
 
 def overview() -> str:
     """A table of all environments in Markdown, each with a link to its page."""
-    lines = ["| environment | what the agent does | actions |", "| --- | --- | --- |"]
+    lines = ["| environment | what the agent does |", "| --- | --- |"]
     for env_id in costgym.ENV_IDS:
         name = env_id.removeprefix("costgym/")
         summary = sections(environment_class(env_id))[""]
-        lines.append(f"| [{name}]({page_name(env_id)}.md) | {summary} | `{costgym.make(env_id).action_space}` |")
+        lines.append(f"| [{name}]({page_name(env_id)}.md) | {summary} |")
     return "\n".join(lines)
 
 
