@@ -32,4 +32,5 @@ def test_the_loop_of_the_page_runs_in_a_plain_shell() -> None:
     plain = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
     done = subprocess.run([sys.executable, "-c", loop], env=plain, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
-    assert 0.0 <= float(done.stdout) <= 1.0
+    share, score = map(float, done.stdout.split())
+    assert 0.0 <= share <= 1.0 and np.isfinite(score)
