@@ -127,7 +127,7 @@ def figures(folder: Path, entries: list[Path], secrets: list[str]) -> list[float
         terms = EpochOptions(tracks=("numbers",), tasks=20, worlds=3)
         create(folder / "epoch", RunOptions(budgets=TERMS["budgets"]), terms=terms)
         return [verdict.rows[0][PASS] for verdict in judge(entries, folder / "epoch", folder / "board")]
-    from costgym.experiments.board.reruns.rerun import rerun
+    from costgym.experiments.board.reruns.rerun import rerun  # pyright: ignore[reportMissingImports]  # of 0.2.0
 
     found = []
     for number, (packed, secret) in enumerate(zip(entries, secrets, strict=True)):
@@ -162,7 +162,7 @@ def breaks_the_model(folder: Path) -> str:
             if EPOCHS:
                 outputs = own_code(whole, row, folder, "none", Limits())
             else:
-                from costgym.experiments.board.reruns.rerun import _play
+                from costgym.experiments.board.reruns.rerun import _play  # pyright: ignore[reportMissingImports]  # of 0.2.0
 
                 outputs = _play(whole, row, None, folder, "none")
             results = [output.result for output in outputs if not output.result.void]
