@@ -64,7 +64,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """A model server that does what it is told, at the address that models without one of their own ask; there is no key."""
+    """A scripted model server at the address that models ask by default; it needs no key."""
     from tests.helpers.model_server import Server
 
     served = Server()

@@ -1,4 +1,4 @@
-"""What `costgym gate` catches, after how many episodes, and how often it is wrong.
+"""Measure which changes `costgym gate` catches, how many episodes it needs, and how often it raises a false alarm.
 
     python benchmarks/gate.py changes            # exit statuses and episodes of three changed agents
     python benchmarks/gate.py alarms [--runs 200] [--out benchmarks/results/gate.json]

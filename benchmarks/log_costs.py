@@ -1,4 +1,4 @@
-"""What `costgym cost` says of logs, and how long it takes for a long one.
+"""Run `costgym cost` on logs, and time it on a long one.
 
     python benchmarks/log_costs.py FOLDER_OR_FILE... [--spans 100000]
 

@@ -1,4 +1,4 @@
-"""What the command line says to typical mistakes, and in how many processor seconds; then lists in pipes, and help.
+"""Make typical mistakes on the command line, print each message with its processor seconds, then check pipes and help.
 
 python benchmarks/mistakes.py [--help-too | WORDS OF ONE COMMAND]
 """
@@ -70,7 +70,7 @@ def run(line: str, folder: Path) -> tuple[float, int, str, str]:
 
 
 def complete(words: str) -> list[str]:
-    """What bash completes a line to."""
+    """Return the completions that bash offers for a line."""
     asked = {"COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1), "_COSTGYM_COMPLETE": "complete_bash"}
     code = "from costgym.cli.app import app; app(prog_name='costgym')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, **asked})

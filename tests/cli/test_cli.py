@@ -275,7 +275,7 @@ def test_help_lists_and_mistakes_are_quick_since_they_import_nothing_that_plays(
         ),
         ("leaderboard --agents react,reakt", "error: unknown agent 'reakt'; nearest: react"),
         ("verify nothing-here", "error: nothing-here: there is no such file or folder"),
-        ("cost react", "error: TRACE: expected a log, but there is no file 'react'; agents are named with --agents"),
+        ("cost react", "error: TRACE: expected a log, but the file 'react' does not exist; agents are named with --agents"),
         ("export", "error: missing argument 'path'; see `costgym export --help`"),
     ],
 )

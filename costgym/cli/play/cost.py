@@ -68,7 +68,7 @@ def cost(
     agents, episodes, decisions = forecasts.agents, forecasts.episodes, forecasts.decisions
     chosen: dict[str, Any] = {name: str(value) for name, value in price_list.given.items() if value is not None}
     if absent := [str(trace) for trace in traces or () if not trace.exists()]:
-        expected = f"expected a log, but there is no file {absent[0]!r:.60}"
+        expected = f"expected a log, but the file {absent[0]!r:.60} does not exist"
         raise ConfigError("TRACE", f"{expected}; agents are named with --agents")
     if traces and mode == "replanned":
         rows = _replanned(traces, agents, models, world, tasks_per_month, price_list, episodes, quiet)

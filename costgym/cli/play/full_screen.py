@@ -15,9 +15,9 @@ from rich.table import Table
 from rich.text import Text
 
 from costgym.cli.output import harmless
-from costgym.envs.actions import FINISH, SEARCH, WAIT, encode_action
+from costgym.envs.actions import FINISH, SEARCH, encode_action
 from costgym.envs.rendering.chart import number
-from costgym.experiments.play.game.human import MAX_WAIT_S, PlayerView, ToolRow, shortened, typed
+from costgym.experiments.play.game.human import MAX_WAIT_S, PlayerView, ToolRow, shortened, typed, wait_action
 from costgym.simulators.errors import ConfigError
 from costgym.simulators.tools import ToolCard
 
@@ -194,15 +194,12 @@ class FullScreen:
         return None
 
     def _wait(self, text: str) -> str | None:
-        try:
-            seconds = float(text)
-        except ValueError:
-            seconds = -1.0
-        if not 0 < seconds <= MAX_WAIT_S:
+        action = wait_action(text)
+        if action is None:
             self._problem = f"Expected seconds above 0 and at most {MAX_WAIT_S:,}."
-            return None
-        self._leave()
-        return encode_action(WAIT, {"seconds": seconds})
+        else:
+            self._leave()
+        return action
 
     def _missing(self) -> str | None:
         """The name of the required argument that is asked for next; None where there is none."""
@@ -246,7 +243,7 @@ class FullScreen:
         log_height = max(5, room * 2 // 5)
         return Group(
             Panel(Text("\n".join(request)), title="Request", title_align="left", height=len(request) + 2),
-            *(meters or [Text(f" spent {number(self._view.info['cost_sum'])} {self._view.currency}; there is no limit")]),
+            *(meters or [Text(f" spent {number(self._view.info['cost_sum'])} {self._view.currency}; no limit")]),
             self._tools(width, room - log_height),
             self._log(width, log_height),
             *prompt,

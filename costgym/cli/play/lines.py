@@ -9,9 +9,9 @@ from typing import Any
 import typer
 
 from costgym.cli.output import harmless
-from costgym.envs.actions import FINISH, SEARCH, WAIT, encode_action
+from costgym.envs.actions import FINISH, SEARCH, encode_action
 from costgym.envs.rendering.chart import number
-from costgym.experiments.play.game.human import GIVE_UP, MAX_WAIT_S, PlayerView, shortened, typed
+from costgym.experiments.play.game.human import GIVE_UP, MAX_WAIT_S, PlayerView, shortened, typed, wait_action
 from costgym.simulators.errors import ConfigError
 from costgym.simulators.tools import ToolCard
 
@@ -101,14 +101,10 @@ class Lines:
         return named
 
     def _wait(self, text: str) -> str | None:
-        try:
-            seconds = float(text)
-        except ValueError:
-            seconds = -1.0
-        if not 0 < seconds <= MAX_WAIT_S:
+        action = wait_action(text)
+        if action is None:
             say(f"Expected seconds above 0 and at most {MAX_WAIT_S:,} after `wait`, got {text[:40]!r}.")
-            return None
-        return encode_action(WAIT, {"seconds": seconds})
+        return action
 
     def _arguments(self, card: ToolCard, text: str) -> dict[str, Any] | None:
         """Read the arguments on the line, then ask for required ones; None where a line is wrong, or an empty one goes back."""

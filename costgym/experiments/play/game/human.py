@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 from costgym.agents.base import NUMERIC, TEXT, Agent
 from costgym.agents.registry import make_agent
 from costgym.agents.seat import TextSeat
-from costgym.envs.actions import FINISH, encode_action, json_or_text
+from costgym.envs.actions import FINISH, WAIT, encode_action, json_or_text
 from costgym.envs.base import base_env
 from costgym.envs.registration import make, parameters_of
 from costgym.envs.rendering.chart import number
@@ -145,6 +145,15 @@ def typed(text: str, schema: Mapping[str, Any], name: str) -> Any:
         path, _, words = problem.partition(": ")
         raise ConfigError(path, words)
     return value
+
+
+def wait_action(text: str) -> str | None:
+    """The action that lets as many seconds pass as a person wrote; None where the text is no number that is allowed."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        return None
+    return encode_action(WAIT, {"seconds": seconds}) if 0 < seconds <= MAX_WAIT_S else None
 
 
 def shortened(text: str) -> str:
