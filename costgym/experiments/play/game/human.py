@@ -148,7 +148,7 @@ def typed(text: str, schema: Mapping[str, Any], name: str) -> Any:
 
 
 def wait_action(text: str) -> str | None:
-    """The action that lets as many seconds pass as a person wrote; None where the text is no number that is allowed."""
+    """The action that waits for as many seconds as a person wrote; None where the text is not an allowed number."""
     try:
         seconds = float(text)
     except ValueError:
