@@ -1,7 +1,7 @@
 """The simulated world: clock, calls, failures, prices, tasks, the optimum, and the same world in batches."""
 
-__version__ = "0.3.0"  # every recorded file names it
-SAME_WORLD = ("0.2", "0.3")
+__version__ = "0.4.0.dev0"  # every recorded file names it
+SAME_WORLD = ("0.2", "0.3", "0.4")
 """Releases that play the same: recordings and trained agents of one are read by the others."""
 
 
