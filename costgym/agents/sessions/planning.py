@@ -35,9 +35,7 @@ class Planner:
         every: Queries between two decisions.
     """
 
-    def __init__(
-        self, env: Any, rules: Sequence[Mapping[str, float]] = RULES, futures: int = 4, every: int = 20
-    ) -> None:
+    def __init__(self, env: Any, rules: Sequence[Mapping[str, float]] = RULES, futures: int = 4, every: int = 20) -> None:
         self.env, self.constants, self.futures, self.every = env, rules, futures, every
 
     def reset(self, seat: Any, observation: Any, info: dict[str, Any], seed: int) -> None:

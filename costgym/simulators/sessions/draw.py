@@ -1,6 +1,6 @@
 """Draw a session: its catalogue, its queries, and how its tools drift, from its rules and number alone."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from itertools import zip_longest
@@ -320,13 +320,18 @@ def _factors() -> Floats:
     return np.array([latency_factors(spread) for spread in SPREADS])
 
 
+def call_durations(profiles: Profiles) -> Iterator[Floats]:
+    """For each tool the quantiles of its calls' durations before the time-out, ascending, seconds."""
+    spreads = np.searchsorted(SPREADS, profiles.latency_spread).tolist()
+    # tool by tool: the array of all tools is so large that most of the time would go into getting memory
+    for median, spread in zip(profiles.latency_s.tolist(), spreads, strict=True):
+        yield _factors()[spread] * median
+
+
 def call_times(profiles: Profiles) -> tuple[Floats, Floats]:
     """For each tool the chance that a call ends before the time-out, and its mean seconds; both (I,)."""
     in_time, mean = np.ones(len(profiles.fee)), np.empty(len(profiles.fee))
-    spreads = np.searchsorted(SPREADS, profiles.latency_spread).tolist()
-    # tool by tool: the array of all tools is so large that most of the time would go into getting memory
-    for tool, (median, spread) in enumerate(zip(profiles.latency_s.tolist(), spreads, strict=True)):
-        drawn = _factors()[spread] * median
+    for tool, drawn in enumerate(call_durations(profiles)):
         if drawn[-1] > TIMEOUT_S:
             in_time[tool] = np.searchsorted(drawn, TIMEOUT_S, "right") / QUANTILES
             np.minimum(drawn, TIMEOUT_S, out=drawn)
