@@ -65,7 +65,7 @@ def twin(
             for name, rate in rates.rates.items()
         ]
         print_table(("rate", "value", "low", "high", "opportunities"), cells, ("rate",))
-    typer.echo(f"Kept at their defaults: {', '.join(rates.kept)}. {out} says why.")
+    typer.echo(f"Kept at their defaults: {', '.join(rates.defaulted)}. {out} says why.")
     if not predict:
         return
     world = replace(header, settings={**header.settings, **({} if split is None else {"split": split})})

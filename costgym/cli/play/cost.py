@@ -66,7 +66,7 @@ def cost(
     Example: `costgym cost --agents react,react+btp --models gpt-5-mini,claude-haiku-4-5 --tasks-per-month 10000`
     """
     agents, episodes, decisions = forecasts.agents, forecasts.episodes, forecasts.decisions
-    chosen: dict[str, Any] = {name: str(value) for name, value in price_list.given.items() if value is not None}
+    chosen: dict[str, Any] = {name: str(value) for name, value in price_list.explicit.items() if value is not None}
     if absent := [str(trace) for trace in traces or () if not trace.exists()]:
         expected = f"expected a log, but the file {absent[0]!r:.60} does not exist"
         raise ConfigError("TRACE", f"{expected}; agents are named with --agents")
@@ -133,7 +133,7 @@ def _replanned(
 
     if len(traces) != 1 or not models:
         raise ConfigError("--mode", "replanned takes one file of recorded episodes, and --models whose prices the tokens have")
-    if others := [name for name, value in world.given.items() if name != "budget" and value is not None]:
+    if others := [name for name, value in world.explicit.items() if name != "budget" and value is not None]:
         raise ConfigError(f"--{others[0].replace('_', '-')}", "the world of the record is played; only --budget can be another")
     chosen = agents or ("react",), models, world.budget, tasks_per_month, price_list, episodes
     with Progress("playing", quiet) as progress:

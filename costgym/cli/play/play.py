@@ -87,7 +87,7 @@ def _screen(plain: bool) -> "Screen":
 
 def _command(world: WorldOptions, env: str | None) -> str:
     """The command that plays this world, without task and seed."""
-    options = {"env": env, **{name: value for name, value in world.given.items() if value != getattr(WorldOptions(), name)}}
+    options = {"env": env, **{name: value for name, value in world.explicit.items() if value != getattr(WorldOptions(), name)}}
     if world.budget is not None:
         options["budget"] = ";".join(f"{name}={limit:g}" for name, limit in world.budget.items())
     words = [

@@ -289,7 +289,7 @@ def _tool(operation: Operation, graph: Graph, name: str, capability: str, sessio
     properties: dict[str, Any] = {}
     required: list[str] = []
     for parameter in operation.parameters:
-        if parameter.name in session or parameter.place == "header" or parameter.name in properties:
+        if parameter.name in session or parameter.location == "header" or parameter.name in properties:
             continue
         if _KEYED.match(parameter.name):
             continue

@@ -165,7 +165,9 @@ def _warm_up(folder: Path, model: Any, tokenizer: Any, rows: list[Conversation],
     import trl
 
     taught = [tokenize(tokenizer, row) for row in rows]
-    learnt = [{"input_ids": row.ids, "assistant_masks": np.isin(range(len(row.ids)), row.said).astype(int)} for row in taught]
+    learnt = [
+        {"input_ids": row.ids, "assistant_masks": np.isin(range(len(row.ids)), row.learnt_at).astype(int)} for row in taught
+    ]
     arguments = trl.SFTConfig(
         output_dir=str(folder / ".warm-up"),
         max_steps=settings.warm_start_steps,
