@@ -24,6 +24,7 @@ TRACKS = {
     "zoo:lagrangian": "numbers",
     "zoo:ppo": "numbers",
     "zoo:sessions": "sessions",
+    "zoo:sessions-v0": "sessions",
     "zoo:toolplanner": "text",
 }
 
