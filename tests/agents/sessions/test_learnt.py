@@ -119,7 +119,9 @@ def test_a_recurrent_policy_plays_alike_beside_counts_which_it_does_not_see(tmp_
     assert logs[0] == logs[1]
 
 
-@pytest.mark.parametrize(("name", "env_id"), [("zoo:sessions-v0", SESSION), ("zoo:sessions", SESSION_1), ("zoo:lagrangian", NUMERIC)])
+@pytest.mark.parametrize(
+    ("name", "env_id"), [("zoo:sessions-v0", SESSION), ("zoo:sessions", SESSION_1), ("zoo:lagrangian", NUMERIC)]
+)
 def test_no_tool_that_refused_a_call_is_asked_again(name: str, env_id: str) -> None:
     env, agent = costgym.make(env_id, split="train"), make_agent(name, env_id)
     refusals = 0
