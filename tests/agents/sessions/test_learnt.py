@@ -125,7 +125,7 @@ def test_a_recurrent_policy_plays_alike_beside_counts_which_it_does_not_see(tmp_
 def test_no_tool_that_refused_a_call_is_asked_again(name: str, env_id: str) -> None:
     env, agent = costgym.make(env_id, split="train"), make_agent(name, env_id)
     refusals = 0
-    for number in range(230, 240) if env_id == NUMERIC else (22, 30, 31):
+    for number in {NUMERIC: range(230, 240), SESSION: (22, 30, 31), SESSION_1: (6, 7, 11)}[env_id]:
         observation, info = env.reset(seed=0, options={"task": number})
         agent.reset(env.unwrapped.seat(env_id), observation, info, 0)  # type: ignore[attr-defined]
         shut, query, over = set[int](), info.get("query"), False
