@@ -30,8 +30,8 @@ from costgym.simulators.files import write_atomically
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    found = (path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
-    return {str(path.relative_to(folder)): path.read_bytes() for path in found}
+    paths = (path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
 @contextmanager
@@ -100,11 +100,11 @@ def main() -> None:
 
         def note(name: str, folder: Path, seconds: float) -> None:
             nonlocal reference
-            found = files(folder)
-            reference = reference or found
-            rows.append({"run": name, "seconds": seconds, "episodes_per_s": total / seconds, "same": found == reference})
+            written = files(folder)
+            reference = reference or written
+            rows.append({"run": name, "seconds": seconds, "episodes_per_s": total / seconds, "same": written == reference})
             print(f"{name:36} {seconds:6.2f} s, {total / seconds:6.0f} episodes/s, "
-                  f"{'same bytes' if found == reference else 'DIFFERENT'}", flush=True)  # fmt: skip
+                  f"{'same bytes' if written == reference else 'DIFFERENT'}", flush=True)  # fmt: skip
 
         def played(name: str, engine: Engine, loss: Callable[[], None] | None = None) -> None:
             folder = Path(place, str(len(rows)))

@@ -190,7 +190,7 @@ def _odd_names(folder: Path, outside: Path) -> None:
 def shapes(names: int) -> dict[str, Shape]:
     """All shapes by their names."""
     return {
-        **{f"{kind}, {place}": _in_place(kind, place) for kind in KINDS for place in PLACES},
+        **{f"{kind}, {path}": _in_place(kind, path) for kind in KINDS for path in PLACES},
         "folder is a link out": _folder(lambda folder, outside: outside),
         "folder is a link in": _folder(lambda folder, outside: folder),
         "folder is a loop": _folder(lambda folder, outside: Path("trajectories")),

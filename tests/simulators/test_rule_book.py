@@ -11,8 +11,8 @@ from tests.helpers.rule_book import RULES, Stated, places_of, table
 def test_a_rule_is_stated_once(rule: Stated) -> None:
     file, _, first = rule.place.partition(":")
     lines = len(inspect.getsource(rule.function).splitlines())
-    [place] = places_of(rule.pattern)
-    found, _, line = place.partition(":")
+    [location] = places_of(rule.pattern)
+    found, _, line = location.partition(":")
     assert found == file and int(first) <= int(line) < int(first) + lines
 
 

@@ -80,17 +80,17 @@ def test_the_gate_tells_sums_from_queries_for_tools_and_hides_most_others() -> N
     unseen = examples(world, "test", 120)
     right = [(gate.leaning(one.query) >= gate.search_at) == needs_tool(one) for one in unseen]
     assert sum(right) > 0.9 * len(right)
-    kept = whole = wanting = 0.0
+    reserve = whole = wanting = 0.0
     for one in filter(needs_tool, unseen):
         fits = {
             tool.name
             for tool, fit in zip(one.candidates, gate.fits(one.query, one.candidates), strict=True)
             if fit >= gate.fits_at
         }
-        kept += len(fits) / len(one.candidates)
+        reserve += len(fits) / len(one.candidates)
         whole += all(fits & set(need.tools) for need in one.task.needs)
         wanting += 1
-    assert kept < 0.7 * wanting and whole > 0.9 * wanting
+    assert reserve < 0.7 * wanting and whole > 0.9 * wanting
 
 
 def test_a_gated_model_is_shown_nothing_where_nothing_is_needed(env: Any) -> None:

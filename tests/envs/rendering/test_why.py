@@ -151,5 +151,5 @@ def test_every_kind_of_episode_has_a_sentence_that_follows_from_the_record_alone
         assert why(base_env(again), recorded.truncated) == text
         start = {True: ("It passed", "Nothing was wasted"), False: ("It failed",)}[base_env(env).succeeded]
         assert text.startswith(start) and text.endswith(".") and "  " not in text, text
-        named = [int(each) for each in re.findall(r"\bcall (\d+)\b", text)]
-        assert all(1 <= each <= len(recorded.calls) for each in named), text
+        named = [int(number) for number in re.findall(r"\bcall (\d+)\b", text)]
+        assert all(1 <= number <= len(recorded.calls) for number in named), text

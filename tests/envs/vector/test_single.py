@@ -110,11 +110,11 @@ def test_two_environments_share_nothing() -> None:
     other.reset(seed=4)
     world.reset(seed=3)
     observation, _ = compiled.reset(seed=3)
-    kept = observation["tools"].copy()
+    copied = observation["tools"].copy()
     for action in range(6):
         other.step(action + 3)
         assert_same(world.step(action), compiled.step(action))
-    assert observation["tools"].tobytes() == kept.tobytes()  # what a step hands out is the caller's
+    assert observation["tools"].tobytes() == copied.tobytes()  # what a step hands out is the caller's
 
 
 def test_six_threads_play_what_one_plays_in_python() -> None:
