@@ -95,7 +95,7 @@ def main() -> None:
     plan = make_run_config("quick", agents=arguments.agents.split(","), budgets="price=10,20", episodes=arguments.episodes)
     total = plan.episodes
     rows: list[dict[str, Any]] = []
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory() as temporary:
         reference: dict[str, bytes] = {}
 
         def note(name: str, folder: Path, seconds: float) -> None:
@@ -107,7 +107,7 @@ def main() -> None:
                   f"{'same bytes' if written == reference else 'DIFFERENT'}", flush=True)  # fmt: skip
 
         def played(name: str, engine: Engine, loss: Callable[[], None] | None = None) -> None:
-            folder = Path(place, str(len(rows)))
+            folder = Path(temporary, str(len(rows)))
             note(name, folder, timed(plan, folder, engine, total // 4, loss))
 
         played("local, 1 job", Local(1))

@@ -149,7 +149,7 @@ def measure_agents(seed: int, episodes: int = 60, rounds: int = 3) -> list[dict[
             begin = time.process_time()
             rollout(env, agent, episodes, seed)
             rate.append(episodes / (time.process_time() - begin))
-    return [{"agent": name, "episodes_per_second": round(statistics.median(found[1:]), 1)} for name, found in rates.items()]
+    return [{"agent": name, "episodes_per_second": round(statistics.median(share[1:]), 1)} for name, share in rates.items()]
 
 
 def measure_episodes(seed: int, native: bool = True) -> dict[str, Any]:

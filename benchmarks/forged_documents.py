@@ -143,7 +143,7 @@ def score(folder: Path, grades: list[Path]) -> None:
     readers = [dict(map(int, line.replace(".", " ").split()[:2]) for line in path.read_text().splitlines() if line.strip())  # type: ignore[misc]
                for path in grades]  # fmt: skip
     for path, graded in zip(grades, readers, strict=True):
-        good = Counter(each["tree"] for number, each in enumerate(labels, 1) if graded[number])
+        good = Counter(label["tree"] for number, label in enumerate(labels, 1) if graded[number])
         of = Counter(label["tree"] for label in labels)
         print(f"{path.name}: " + ", ".join(f"{tree} {good[tree]} of {of[tree]}" for tree in sorted(of)))
     if len(readers) > 1:

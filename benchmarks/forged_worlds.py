@@ -131,15 +131,15 @@ def played(
 
     `past` holds, for each world, the past uses that BTP plans from.
     """
-    found = []
+    rows = []
     player = make_agent(agent, experience=past[0] if past and "btp" in agent else None)
     for number, world in enumerate(worlds):
         if past and "btp" in agent:
             player = make_agent(agent, experience=past[number])
         env = costgym.make(player.env_id, scenario=world, split="test", **settings)
         results = list(costgym.rollout(env, player, episodes=tasks, seed=seed + number))
-        found.append([np.mean([result.quality for result in results]), np.mean([result.strict for result in results])])
-    return np.array(found)
+        rows.append([np.mean([result.quality for result in results]), np.mean([result.strict for result in results])])
+    return np.array(rows)
 
 
 def interval(values: NDArray[np.float64]) -> str:
@@ -152,8 +152,8 @@ def ladder(name: str, worlds: Worlds, agents: Sequence[str], tasks: int, seed: i
     begin, results = time.process_time(), {}
     for agent in agents:
         several = [played(worlds, name, tasks, seed) for name in agent.split("|")]
-        for run, each in zip(agent.split("|"), several, strict=True) if len(several) > 1 else ():
-            print(f"{name:16} {run:20} passed {interval(each[:, 1])}, return {interval(each[:, 0])}")
+        for run, part in zip(agent.split("|"), several, strict=True) if len(several) > 1 else ():
+            print(f"{name:16} {run:20} passed {interval(part[:, 1])}, return {interval(part[:, 0])}")
         results[agent] = np.mean(several, axis=0)
         print(
             f"{name:16} {agent:20} passed {interval(results[agent][:, 1])}, return {interval(results[agent][:, 0])}", flush=True

@@ -153,7 +153,7 @@ def breaks_the_model(folder: Path) -> str:
             raise InfrastructureError("HTTP 500")
         return complete(self, messages, *arguments)
 
-    config, said = make_run_config("quick", agents=["react"], budgets="price=30", episodes=24), []
+    config, outcomes = make_run_config("quick", agents=["react"], budgets="price=30", episodes=24), []
     with patch.object(SimulatedToolPlanner, "complete", answer):
         for name in ("Honest", "Voids"):
             track = config.tracks[0].model_copy(update={"agents": (f"own.py:{name}",)})
@@ -167,8 +167,8 @@ def breaks_the_model(folder: Path) -> str:
                 outputs = _play(whole, row, None, folder, "none")
             results = [output.result for output in outputs if not output.result.void]
             passed = sum(result.strict and result.within_budget for result in results)
-            said.append(f"{100 * passed / len(results):.1f} % ({24 - len(results)} of 24 void)")
-    return " -> ".join(said)
+            outcomes.append(f"{100 * passed / len(results):.1f} % ({24 - len(results)} of 24 void)")
+    return " -> ".join(outcomes)
 
 
 def tokens(folder: Path) -> str:
@@ -193,8 +193,8 @@ def folders(folder: Path) -> str:
     """Verify a folder that is not one's own, with each of four changes in it."""
     gained = []
     for name, prepare in FOLDERS.items():
-        place = folder / name
-        hostile, victim = place / "hostile", place / "victim"
+        home = folder / name
+        hostile, victim = home / "hostile", home / "victim"
         (victim / "old").mkdir(parents=True)
         hostile.mkdir()
         (hostile / "run.json").write_text("{}")  # as every run has it
@@ -203,7 +203,7 @@ def folders(folder: Path) -> str:
         prepare(hostile, victim)
         before = contents(victim)
         try:
-            subprocess.run([sys.executable, "-m", "costgym", "verify", hostile], cwd=place, capture_output=True, timeout=20)
+            subprocess.run([sys.executable, "-m", "costgym", "verify", hostile], cwd=home, capture_output=True, timeout=20)
         except subprocess.TimeoutExpired:
             gained.append(f"{name}: hangs")
         if contents(victim) != before:

@@ -28,12 +28,12 @@ LEFT_OUT = ("starts thousands of threads",)
 def scene(folder: Path, confined: bool) -> Iterator[Path]:
     """Set up what a judge has beside an entry: a secret, keys, servers, another entry; yields its code's folder."""
     code, home = folder / "entry/code", folder / "home"
-    for each in (code, folder / "entry/other", home / ".ssh"):
-        each.mkdir(parents=True, exist_ok=True)
+    for source in (code, folder / "entry/other", home / ".ssh"):
+        source.mkdir(parents=True, exist_ok=True)
     for path in (folder / "secret", folder / "entry/other/own.py", home / ".ssh/id"):
         path.write_text("s" * 40)
-    for each in (inside, attempts):
-        shutil.copy(each.__file__, code)
+    for source in (inside, attempts):
+        shutil.copy(source.__file__, code)
     variables = {name: os.environ.get(name) for name in ("COSTGYM_ADVERSARY_KEY",)}
     os.environ["COSTGYM_ADVERSARY_KEY"] = KEY
     try:

@@ -275,7 +275,7 @@ def _(folder: Path) -> float:
 
 
 @lru_cache(maxsize=1)
-def said() -> dict[str, str]:
+def process_output() -> dict[str, str]:
     """What an agent gets in the sandbox, by the names of its probes."""
     with tempfile.TemporaryDirectory() as folder:
         return probes.play(Path(folder), BUBBLEWRAP)
@@ -286,7 +286,7 @@ def _confined(name: str, kinds: tuple[str, ...], sentence: str) -> None:
 
     @adversary(name, "stopped", sentence, needs="sandbox")
     def _(folder: Path) -> float:
-        tried = {item: answer for item, answer in said().items() if probes.inside.PROBES[item].kind in kinds}
+        tried = {item: answer for item, answer in process_output().items() if probes.inside.PROBES[item].kind in kinds}
         assert len(tried) >= 10 and not any(answer.startswith(("done", "error")) for answer in tried.values()), tried
         return 0.0
 

@@ -62,5 +62,5 @@ def test_the_text_environment_behaves_as_its_version_says(env_id: str) -> None:
     env = costgym.make(env_id, scenario="storm")
     model = Simulated(prior())  # with rates of its own, so that only the environment can change what is played
     results = costgym.rollout(env, make_agent("react", model=model), episodes=20, seed=0)
-    told = [value for r in results for value in (r.price, r.seconds, r.calls, r.attempts, r.strict, r.judged, r.share)]
-    assert digest(told) == CHAT[env_id]
+    figures = [value for r in results for value in (r.price, r.seconds, r.calls, r.attempts, r.strict, r.judged, r.share)]
+    assert digest(figures) == CHAT[env_id]

@@ -43,7 +43,7 @@ def test_the_worlds_of_a_folder_take_turns_and_give_their_tools(worlds: Path) ->
             assert all(getattr(tool.profile, name) == getattr(mine.profile, name) for name in fields)
             assert tool.profile.latency_s == (mine.profile.latency_at(1),) and profile.latency_spread[slot] in SPREADS
             assert (tool.provider, tool.description) == (mine.provider, mine.description)
-            rivals = {catalog[each.name].capability for each in session.tools if each.capability == tool.capability}
+            rivals = {catalog[other.name].capability for other in session.tools if other.capability == tool.capability}
             assert rivals == {mine.capability}
         assert set(session.capability.tolist()) <= set(range(session.kinds))
     again = draw_session(SessionRules.model_validate_json(rules.model_dump_json()), 3)

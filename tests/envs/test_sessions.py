@@ -150,9 +150,9 @@ def test_the_limits_are_computed_for_each_session_unless_given() -> None:
         env.reset(seed=seed)
         seen.add(tuple(env.account().budget.as_dict().items()))
     assert len(seen) == 4 and all(dict(limits).keys() == {"price", "seconds"} for limits in seen)
-    given = MarketplaceSessionEnv(budget={"price": 50})
-    given.reset(seed=0)
-    assert given.budget.as_dict() == {"price": 50}
+    one_env = MarketplaceSessionEnv(budget={"price": 50})
+    one_env.reset(seed=0)
+    assert one_env.budget.as_dict() == {"price": 50}
 
 
 def test_splits_share_no_session_and_a_session_can_be_named() -> None:

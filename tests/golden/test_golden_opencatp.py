@@ -72,10 +72,10 @@ def test_the_policys_rewards_are_the_official_ones_but_for_the_token_that_it_doe
         chosen = [index for index, token in enumerate(row["actions"]) if token != SOD]
         choices = [ACTION_TOKENS.index(row["actions"][index]) for index in chosen]
         prices, before = [0.0] * len(TOOLS), 0.0
-        for place, choice in zip(chosen, choices, strict=True):
+        for position, choice in zip(chosen, choices, strict=True):
             if FIRST_TOOL <= choice < INPUT:
-                prices[choice - FIRST_TOOL] = row["costs"][place + 1] - before
-                before = row["costs"][place + 1]
+                prices[choice - FIRST_TOOL] = row["costs"][position + 1] - before
+                before = row["costs"][position + 1]
         score = row["scores"][-1] / row["max_score"]
         ours = rewards_of(choices, prices, score, row["alpha"], True, cumulative=True)
         assert ours == pytest.approx([row["rewards"][index] for index in chosen], abs=1e-6)

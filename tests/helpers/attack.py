@@ -57,10 +57,10 @@ def make_service(recorder: Recorder | None = None, access: Access | None = None,
 
 
 def _scope(kind: str, path: str, headers: dict[str, str], **more: Any) -> dict[str, Any]:
-    place, _, query = path.partition("?")
+    route, _, query = path.partition("?")
     all_headers = {"host": "localhost", **headers}
     return {
-        "type": kind, "path": place, "raw_path": place.encode("utf-8", "replace"), "query_string": query.encode(),
+        "type": kind, "path": route, "raw_path": route.encode("utf-8", "replace"), "query_string": query.encode(),
         "headers": [(name.encode(), value.encode("latin-1", "replace")) for name, value in all_headers.items()],
         "root_path": "", "http_version": "1.1", "scheme": "http", "server": ("localhost", 80), "client": ("127.0.0.1", 1),
         **more,

@@ -153,16 +153,16 @@ class Ground:
         return str(getattr(self, f"_{kind}")(chance))
 
     def _edit(self, chance: random.Random) -> str:
-        place = chance.choice([self.board, self.packed])
-        name, before, after = next(self._edits[place])
-        path = place / name
+        base = chance.choice([self.board, self.packed])
+        name, before, after = next(self._edits[base])
+        path = base / name
         path.write_bytes(after)
         try:
-            verdict = verify(place)
+            verdict = verify(base)
             if verdict.problems:
                 return "refused"
             manifest = read_manifest(self.packed)[0]
-            if place == self.packed and manifest is not None and differences(read_run_config(self.board), manifest.run):
+            if base == self.packed and manifest is not None and differences(read_run_config(self.board), manifest.run):
                 return "refused"  # as `leaderboard --add` does
             # names, contacts, the model and the version (of the same worlds) are the entry's own words
             believed = name == "manifest.json" and self._claims() == self._honest

@@ -84,16 +84,16 @@ def test_both_ends_of_a_profiles_range_are_taken_and_nothing_beyond(path: str) -
     name = path.removeprefix("profile.")
     low, high, _, whole = BOUNDS[path]
 
-    def given(value: float) -> dict[str, Any]:
+    def value_of(value: float) -> dict[str, Any]:
         listed = {"latency_s": [value], "latency_quantiles": sorted((1.0, value))}
         return own(**{name: listed.get(name, value)})
 
     for value in (low, high):
         number = int(value) if whole else value
-        parse_scenario(given(number)).build()
+        parse_scenario(value_of(number)).build()
     for value in (low - 1, high * 1.001 + 1, math.nan, math.inf):
         with pytest.raises((DataError, ConfigError)):
-            parse_scenario(given(value)).build()
+            parse_scenario(value_of(value)).build()
 
 
 def with_share(path: str, value: float) -> dict[str, Any]:

@@ -60,8 +60,8 @@ def test_seeds_tasks_calls_tools_and_purposes_are_all_apart():
         for seed in range(3)
         for task in range(3)
         for row in source.rows(seed, task, 5, 0, 8)
-        for place in row
-        for value in place
+        for slot in row
+        for value in slot
     ]
     assert len(set(values)) == len(values) == 3 * 3 * 8 * 5 * PURPOSES
     assert all(0.0 <= value < 1.0 for value in values)

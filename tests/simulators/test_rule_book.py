@@ -12,8 +12,8 @@ def test_a_rule_is_stated_once(rule: Stated) -> None:
     file, _, first = rule.place.partition(":")
     lines = len(inspect.getsource(rule.function).splitlines())
     [location] = places_of(rule.pattern)
-    found, _, line = location.partition(":")
-    assert found == file and int(first) <= int(line) < int(first) + lines
+    where, _, line = location.partition(":")
+    assert where == file and int(first) <= int(line) < int(first) + lines
 
 
 def test_all_fourteen_rules_are_in_the_table() -> None:

@@ -62,10 +62,10 @@ def wrapped(name, provider, message):
 def proxy(monkeypatch):
     monkeypatch.setenv(KEY_VARIABLE, "sk-virtual")
     monkeypatch.setenv("COSTGYM_CACHE", "")  # `--cache` sets it in this process
-    found = Server()
-    monkeypatch.setenv(URL_VARIABLE, found.url)
-    yield found
-    found.close()
+    server = Server()
+    monkeypatch.setenv(URL_VARIABLE, server.url)
+    yield server
+    server.close()
 
 
 def ask(model=f"openai:{CLAUDE},tries=1"):

@@ -62,8 +62,8 @@ def play_both(world: MarketplaceEnv, compiled: MarketplaceEnv, steps: int, seed:
         ended = results[0][2] or results[0][3]
         if ended and generator.random() < 0.7:
             options = {"task": world.numbers[step % len(world.numbers)]} if generator.random() < 0.5 else None
-            given = int(generator.integers(1 << 62)) << int(generator.integers(4)) if generator.random() < 0.5 else None
-            fresh = (env.reset(seed=given, options=options) for env in (world, compiled))
+            chosen = int(generator.integers(1 << 62)) << int(generator.integers(4)) if generator.random() < 0.5 else None
+            fresh = (env.reset(seed=chosen, options=options) for env in (world, compiled))
             assert_same(*fresh, f"reset at {step}")
 
 

@@ -231,7 +231,7 @@ def test_the_price_of_costs_rises_while_the_limit_is_broken_and_falls_after() ->
 
     dual, pid = controller_of("ppo-lagrangian", 7.0), controller_of("pid-lagrangian", 7.0)
     assert dual is not None and pid is not None and controller_of("ppo", 7.0) is None
-    values = {each.damping: [] for each in (dual, pid)}
+    values = {limit.damping: [] for limit in (dual, pid)}
     for cost in (12.0, 14.0, 3.0, 3.0):
         for limit in (dual, pid):
             limit.update(cost)

@@ -272,7 +272,7 @@ def test_the_tries_of_a_key_are_one_row_with_their_mean_whatever_name_each_gives
     assert sorted(ranked) == ["Ann", "Bob"]
     ann, bob = ranked["Ann"], ranked["Bob"]
     assert (ann["agent"], ann["rerun"]["tries"], ann["episodes"]) == ("2 tries (Ann)", 2, 16)
-    figures = {each["agent"]: each["played"] for each in ann["rerun"]["figures"]}
+    figures = {row["agent"]: row["played"] for row in ann["rerun"]["figures"]}
     assert ann[PASS] == ann["rerun"]["played"] == sum(figures.values()) / 2 and figures["greedy"] == references["greedy"][PASS]
     # agents of one entry are tries too: nobody enters the best of a hundred
     assert bob[PASS] == (references["greedy"][PASS] + references["cheapest"][PASS]) / 2
@@ -446,15 +446,15 @@ def test_a_process_that_breaks_the_judges_own_code_has_failed_in_that_episode(
 def test_the_command_line_begins_judges_and_ends_an_epoch(
     entries: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def said(*words: str, code: int = 0) -> str:
+    def message_of(*words: str, code: int = 0) -> str:
         result = CliRunner().invoke(app, ["submit", *words])
         assert result.exit_code == code, result.output
         return result.output
 
     out, shown = str(tmp_path / "spring"), str(tmp_path / "board")
     terms = ("--budgets", "price=20", "--tracks", "numbers", "--tasks", "1", "--worlds", "1", "--name", "spring")
-    assert "SHA-256" in said("epoch", "--out", out, *terms)
-    assert "Cheap: played: numbers cheapest" in said("rerun", str(entries), "--epoch", out, "--out", shown)
+    assert "SHA-256" in message_of("epoch", "--out", out, *terms)
+    assert "Cheap: played: numbers cheapest" in message_of("rerun", str(entries), "--epoch", out, "--out", shown)
     monkeypatch.setattr(judging, "today", lambda: today() + timedelta(1))
-    assert "replays everything" in said("epoch", "--out", out, "--reveal", shown)
+    assert "replays everything" in message_of("epoch", "--out", out, "--reveal", shown)
     assert verify(shown).verified

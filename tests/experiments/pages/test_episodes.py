@@ -46,7 +46,7 @@ def test_every_episode_is_listed_and_can_be_looked_into(run: Run, episodes: Path
     assert [entry["detailed"] for entry in about["entries"]] == [6] * 4
     for entry in run.entries:
         listed, shown = data(episodes / "data" / f"{entry.id}.js"), data(episodes / "data" / f"{entry.id}-0.js")
-        assert listed["episode"] == [each["episode"] for each in shown] == list(range(6))
+        assert listed["episode"] == [listed["episode"] for listed in shown] == list(range(6))
         for index, row in enumerate(shown):
             assert row["replayed"] and row["note"] == ""
             assert sum(charge[2] for charge in row["charges"]) == pytest.approx(row["final"]["price"])
@@ -174,7 +174,7 @@ def test_joined_boards_rank_beside_each_other_and_open_the_episodes_of_all(board
     assert done.exit_code == 0, done.stderr
     document = json.loads(done.stdout)
     alone = [json.loads((boards / name / "leaderboard.json").read_text()) for name in ("one", "two")]
-    figures = {(row["agent"], row["budget"]["price"]): row["average_cost"] for each in alone for row in each["rows"]}
+    figures = {(row["agent"], row["budget"]["price"]): row["average_cost"] for entry in alone for row in entry["rows"]}
     assert {(row["agent"], row["budget"]["price"]): row["average_cost"] for row in document["rows"]} == figures
     assert len(document["rows"]) == 6 and document["merged"] == [row["run"] for row in alone]
     assert {row["verified"] for row in document["rows"]} == {None}

@@ -125,11 +125,11 @@ def test_two_agents_are_compared_plan_by_plan() -> None:
 
 @pytest.mark.slow
 def test_without_a_plan_that_is_valid_for_both_nothing_is_claimed(as_published: dict[str, float], tmp_path: Path) -> None:
-    found = played(as_published)
-    for results in found.values():
+    outcomes = played(as_published)
+    for results in outcomes.values():
         if "catp-no-mask" in results:
             results["catp-no-mask"] = [plan("catp-no-mask", number, 16, -0.5, False) for number in range(4)]
-    tables = tables_of(found)
+    tables = tables_of(outcomes)
     effects = {(row["claim"], row["protocol"]): row for row in tables["effects"]}
     paper, board = (effects["sequential: without masking the Quality of Plan falls", name] for name in (PUBLISHED, BOARD))
     assert paper["measured"] == "no episode with a valid plan of both" and not paper["follows"]

@@ -413,8 +413,8 @@ def test_an_mcp_session_is_the_episode_of_the_text_environment(address: str, sce
             texts = [result.content[0].text.rpartition("\n\n[")[0] for result in (answer, *answers)]
             return texts[0], texts[1:], answers[-1].structured_content
 
-    outcomes, found, figures = asyncio.run(run())
-    assert (outcomes, found) == (query, texts)
+    outcomes, outcome, figures = asyncio.run(run())
+    assert (outcomes, outcome) == (query, texts)
     assert figures["spent_price"] == world.episode.ledger.price and figures["at_s"] == world.episode.now_s
 
 

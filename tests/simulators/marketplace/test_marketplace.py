@@ -126,9 +126,9 @@ def test_a_task_can_be_solved_from_its_text(seed, number):
     facts = [need.fact for need in all_needs(task)]
     assert len(facts) == len(set(facts))
     for need in task.needs:
-        found = {task.needs[index].fact for index in need.after}
+        earlier = {task.needs[index].fact for index in need.after}
         for value in need.arguments.values():
-            assert value in found or str(value) in task.query
+            assert value in earlier or str(value) in task.query
         assert normalise(need.fact) not in normalise(task.query)
         assert len(set(need.tools) & set(task.candidates)) >= 2
     for need in all_needs(task):

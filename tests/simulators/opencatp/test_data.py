@@ -175,8 +175,8 @@ def test_descriptions_name_what_is_wrong_and_what_is_wanted() -> None:
 
 
 def test_both_numberings_lead_to_the_same_task() -> None:
-    for each in all_tasks():
-        assert task(each.task_id) is task(each.new_id, "new") is each
+    for numbered_task in all_tasks():
+        assert task(numbered_task.task_id) is task(numbered_task.new_id, "new") is numbered_task
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ def test_sharegpt_turns_alternate_and_end_with_the_answer(chats: Path, tmp_path:
         offered = {tool["name"] for tool in json.loads(row["tools"])}
         called = [json.loads(turn["value"]) for turn in row["conversations"] if turn["from"] == "function_call"]
         assert called and all(
-            call["name"] in offered for each in called for call in (each if isinstance(each, list) else [each])
+            call["name"] in offered for turn in called for call in (turn if isinstance(turn, list) else [turn])
         )
 
 

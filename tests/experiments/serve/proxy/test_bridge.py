@@ -322,7 +322,7 @@ def test_a_client_is_told_when_prices_change_and_reads_the_new_ones() -> None:
                 notices.append(changes.count("notifications/tools/list_changed"))
         return described, charged, notices
 
-    described, charged, told = anyio.run(run)
+    described, charged, heard = anyio.run(run)
     assert described == ["Adds. Price: 4 a call."] * 2 + ["Adds. Price: 8 a call."] * 3
     assert charged == [4.0, 4.0, 8.0, 8.0, 8.0]  # no call costs more than its description said
-    assert told == [0, 1, 1, 1, 1]
+    assert heard == [0, 1, 1, 1, 1]
