@@ -44,7 +44,7 @@ def imported(tree: ast.AST) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(
-    ("names", "places"),
+    ("names", "allowed"),
     [
         ({"started_s", "ready_s"}, {"simulators/rules/layout.py"}),
         ({"finished_s"}, {"simulators/world/episode.py", "simulators/rules/layout.py"}),

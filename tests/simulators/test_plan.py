@@ -29,7 +29,7 @@ def plans(draw: st.DrawFn) -> tuple[Plan, dict[str, float]]:
 
 
 @pytest.mark.parametrize(
-    ("items", "reason", "place"),
+    ("items", "reason", "path"),
     [
         ([], "this one is empty", ""),
         (["a"], "odd length: a has no list of dependencies", "item 1"),
@@ -56,7 +56,7 @@ def test_what_is_no_plan_says_why_and_where(items: Any, reason: str, path: str) 
 
 
 @pytest.mark.parametrize(
-    ("items", "given_kinds", "reason", "place"),
+    ("items", "given_kinds", "reason", "path"),
     [
         (["paint", IN], ["image"], "unknown tool 'paint'; known: denoise, caption, translate", "tool 1 (paint)"),
         (["translate", IN], ["image"], "takes text, but depends on the task's input image", "tool 1 (translate)"),

@@ -86,7 +86,7 @@ def test_a_tools_own_slip_and_persistence_replace_the_worlds() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "found"),
+    ("answer", "read_facts"),
     [
         ("It is 21.45 degrees in Oslo.", []),
         ("It is 22.45 degrees on 2027-03-01.", ["22.45", "2027-03-01"]),

@@ -69,7 +69,7 @@ def test_what_toolbench_and_bfcl_say_of_a_response_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "schema"),
+    ("stated", "schema"),
     [
         ("The advisory, such as GHSA-xxxx-xxxx-xxxx.", {"example": "GHSA-7777-7777-7777"}),
         ("Ticker of the stock, e.g. `AAPL`", {"example": "AAPL"}),

@@ -200,7 +200,7 @@ def safe(made: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("base", "other", "found"),
+    ("base", "other", "linked"),
     [
         ("a/b.json", "c.json", "a/c.json"),
         ("a/b.json", "../c.json", "c.json"),

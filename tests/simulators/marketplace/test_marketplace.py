@@ -294,7 +294,7 @@ def test_reading_order_does_not_matter():
 
 
 @pytest.mark.parametrize(
-    ("settings_", "place"),
+    ("settings_", "path"),
     [
         ({"categories": 37}, "marketplace.categories"),
         ({"categories": 0}, "marketplace.categories"),

@@ -138,7 +138,7 @@ def test_the_simulated_model_knows_a_need_by_any_of_its_alternatives() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"alternatives": [{"capability": "ship", "fact": "R41"}]}, "unknown capability of source.tasks.0.needs.0"),
         ({"alternatives": [{"capability": "train"}]}, "fact"),

@@ -291,7 +291,7 @@ def without(key):
 
 
 @pytest.mark.parametrize(
-    ("content", "place", "words"),
+    ("content", "problem_at", "words"),
     [
         ("", "line 1", "empty or cut off"),
         (json.dumps([query()])[:-40], "column", "cut off"),
@@ -363,7 +363,7 @@ def test_missing_folders_and_files_are_named(folder, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("document", "place", "words"),
+    ("document", "problem_at", "words"),
     [
         ('{"tool_name": "Sky', "column", "cut off"),
         ({"api_list": []}, "", "'tool_name' is missing"),

@@ -218,7 +218,7 @@ def test_a_fork_has_the_effects_and_the_future_of_its_episode_and_changes_nothin
 
 
 @pytest.mark.parametrize(
-    ("place", "value", "sentence"),
+    ("path", "value", "sentence"),
     [
         ({"checks": "booking"}, None, "either `writes`, `checks` or `compensates`"),
         ({"writes": None, "idempotent": True}, None, "only a tool that writes has it"),

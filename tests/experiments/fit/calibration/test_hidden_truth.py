@@ -140,7 +140,7 @@ def rush_hour(luck: np.random.Generator) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("log", "told", "worst", "truth", "share"),
+    ("log", "detail", "worst", "truth", "share"),
     [
         (daily_outage, "success depends on the time of day (0.0% from 2:00 to 4:00)", (2, 4), (0.0, 0.4), 2 / 24),
         (rush_hour, "durations depend on the time of day (1.22 s from 9:00 to 17:00)", (9, 17), (0.98, 1.2), 8 / 24),

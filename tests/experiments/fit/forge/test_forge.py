@@ -183,7 +183,7 @@ def test_a_log_gives_rates_latencies_and_prices(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["nowhere.json", "--out", "x.yaml"], "expected a file, a folder, an archive"),
         (["clinic.json", "--out", "x.yaml", "--worlds", "3"], "several worlds need a folder"),
