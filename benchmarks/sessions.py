@@ -83,12 +83,12 @@ def shares(agent: Agent, env: Any, sessions: int) -> tuple[Shares, float, float]
 
 def bounds(env: Any, sessions: int) -> Shares:
     """The bound of each session, as a share of the value of all its queries."""
-    found = []
+    bounds_found = []
     for number in env.unwrapped.numbers[:sessions]:
         env.reset(seed=0, options={"task": number})
         world = env.unwrapped
-        found.append(world.optimum().quality / world.account().session.value.sum())
-    return np.array(found)
+        bounds_found.append(world.optimum().quality / world.account().session.value.sum())
+    return np.array(bounds_found)
 
 
 def half(values: Shares) -> float:

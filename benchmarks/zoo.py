@@ -83,18 +83,18 @@ def train(runs: Path) -> None:
 
 def pack(runs: Path) -> None:
     for name, (kind, summary, arguments) in AGENTS.items():
-        run, place = runs / name, FOLDER / name
+        run, folder = runs / name, FOLDER / name
         if not (run / "metrics.json").is_file():
             print(f"{name}: {run} is no finished run; train first", file=sys.stderr)
             continue
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
         checkpoint = newest(run)
-        shutil.copytree(checkpoint, place / checkpoint.relative_to(run), ignore=shutil.ignore_patterns(OPTIMIZER))
+        shutil.copytree(checkpoint, folder / checkpoint.relative_to(run), ignore=shutil.ignore_patterns(OPTIMIZER))
         if (run / "tokenizer").is_dir():
-            shutil.copytree(run / "tokenizer", place / "tokenizer")
+            shutil.copytree(run / "tokenizer", folder / "tokenizer")
         for file in ("config.json", "curve.jsonl", "metrics.json"):
-            shutil.copy(run / file, place / file)
-        config = json.loads((place / "config.json").read_text())
+            shutil.copy(run / file, folder / file)
+        config = json.loads((folder / "config.json").read_text())
         card = Card(
             summary=summary,
             kind=kind,  # type: ignore[arg-type]
@@ -104,10 +104,10 @@ def pack(runs: Path) -> None:
             version=config["version"],
             processor_minutes=round(float((runs / f"{name}.{SECONDS}").read_text()) / 60, 1),
             figures=numbers((run / "metrics.json").read_text()),
-            files={str(path.relative_to(place)): digest(path) for path in sorted(place.rglob("*")) if path.is_file()},
+            files={str(path.relative_to(folder)): digest(path) for path in sorted(folder.rglob("*")) if path.is_file()},
         )
-        (place / CARD).write_text(card.model_dump_json(indent=1) + "\n")
-        size = sum(path.stat().st_size for path in place.rglob("*") if path.is_file())
+        (folder / CARD).write_text(card.model_dump_json(indent=1) + "\n")
+        size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
         print(f"{name}: {size / 2**20:.2f} MiB")
 
 

@@ -32,8 +32,8 @@ SMALL = [
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    found = (path for path in sorted(folder.rglob("*")) if path.is_file() and not path.name.startswith("."))
-    return {str(path.relative_to(folder)): path.read_bytes() for path in found}
+    paths = (path for path in sorted(folder.rglob("*")) if path.is_file() and not path.name.startswith("."))
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
 @pytest.fixture(scope="module")
@@ -306,10 +306,10 @@ def test_json_goes_to_standard_output_alone_and_lists_go_into_pipes_line_by_line
     ],
 )
 def test_a_shell_completes_verbs_and_the_names_of_what_there_is(words: tuple[str, ...], completed: list[str]) -> None:
-    asked = {"COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1), "_COSTGYM_COMPLETE": "complete_bash"}
+    completion = {"COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1), "_COSTGYM_COMPLETE": "complete_bash"}
     code = "from costgym.cli.app import app; app(prog_name='costgym')"
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, **asked}, check=False
+        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, **completion}, check=False
     )
     assert done.stdout.split() == completed
 

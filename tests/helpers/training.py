@@ -185,8 +185,8 @@ class StopAt(Callback):
 
 def files(folder: Path) -> dict[str, bytes]:
     """The content of every file of a folder that is not hidden."""
-    found = (path for path in sorted(folder.rglob("*")) if path.is_file() and not path.name.startswith("."))
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}
+    paths = (path for path in sorted(folder.rglob("*")) if path.is_file() and not path.name.startswith("."))
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
 
 
 @contextmanager
