@@ -4,7 +4,7 @@
     python benchmarks/learning/sessions.py learn stock --env costgym/MarketplaceSession-v0 --seeds 5 --shares stock_v0.json
     python benchmarks/learning/sessions.py learn tools --steps 3000000 --seeds 5 --out runs/sessions --shares tools_v1.json
     python benchmarks/learning/sessions.py rules --shares rules.json
-    python benchmarks/learning/sessions.py compare rules.json stock_v1.json stock_v0.json tools_v1.json --json sessions_learners.json
+    python benchmarks/learning/sessions.py compare rules.json stock_v1.json tools_v1.json --json sessions_learners.json
 
 `stock` is sb3-contrib's `MaskablePPO` with its `MultiInputPolicy` and default settings, but for a discount of 0.995, rollouts
 of 512 steps in 8 environments and rewards divided by 20. `recurrent` is its `RecurrentPPO`, which knows no mask: an action that
@@ -269,7 +269,8 @@ def learn(given: argparse.Namespace) -> None:
         actor = lesson.actor(lesson.best)
         found = {split: shares(actor, given.env, split, given.sessions).round(5) for split in splits_of(given.env)}
         print(given.what, seed, {split: round(float(of.mean()), 4) for split, of in found.items()}, flush=True)
-        runs.append({"learner": given.what, "env": given.env, "seed": seed, "curve": lesson.curve})
+        name = f"tools, {given.steps:,} decisions" if given.what == "tools" else given.what
+        runs.append({"learner": name, "env": given.env, "seed": seed, "curve": lesson.curve})
         runs[-1] |= {split: of.tolist() for split, of in found.items()}
         given.shares.write_text(json.dumps(runs), encoding="utf-8")
 
@@ -294,9 +295,9 @@ def references(env_id: str, split: str, sessions: int, names: tuple[str, ...]) -
 def rules(given: argparse.Namespace) -> None:
     """Play the rules that learners are compared with."""
     found = {split: references(given.env, split, given.sessions, REFERENCES) for split in splits_of(given.env)[1:]}
-    runs = [
-        {"learner": name, "env": given.env} | {split: of[name].tolist() for split, of in found.items()} for name in REFERENCES
-    ]
+    runs: list[dict[str, Any]] = [{"learner": name, "env": given.env} for name in REFERENCES]
+    for run in runs:
+        run |= {split: of[run["learner"]].tolist() for split, of in found.items()}
     given.shares.write_text(json.dumps(runs), encoding="utf-8")
 
 
