@@ -27,7 +27,7 @@ from benchmarks.report import write_report
 MULTIPLIERS = (0.0, 0.005, 0.01, 0.015, 0.02, 0.03, 0.045, 0.07)
 SHARES = (0.1, 0.2, 0.4, 0.7, 1.0)
 LEARNERS = ("zoo:ppo", "zoo:lagrangian")
-POLICIES = ("paced", "optimistic", "zoo:sessions", "informed-paced")
+POLICIES = ("paced", "optimistic", "zoo:sessions-v0", "informed-paced")
 
 
 def marketplace(tasks: int) -> list[dict[str, Any]]:

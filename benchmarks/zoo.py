@@ -51,16 +51,15 @@ AGENTS: dict[str, tuple[str, str, str]] = {
     ),
     "sessions": (
         "sessions",
-        "recurrent PPO on raw observations of sessions, the best of five seeds on valid",
-        "python benchmarks/learning/sessions.py train --seeds 5 --memory raw",
+        "masked PPO on version 1 of sessions at the level medium, the best seed on valid",
+        "costgym train ppo --env costgym/MarketplaceSession-v1 --steps 2000000 --seed 0",
     ),
 }
-PARTS = {"sessions": "seed-3"}
-"""Folder in the run that is packed, where it is not the run itself."""
+"""By folder. `sessions-v0` was trained by version 0.2, and stays for version 0 of sessions."""
 ENTRIES = {
     "recorded": (["zoo:toolplanner"], "Trained, and too slow to be played by default: recorded, and replayed here."),
     "replayed": (
-        ["zoo:catp", "zoo:deer", "zoo:lagrangian", "zoo:ppo", "zoo:sessions"],
+        ["zoo:catp", "zoo:deer", "zoo:lagrangian", "zoo:ppo", "zoo:sessions-v0"],
         "Trained agents that ship: recorded, and replayed here. costgym leaderboard --play-zoo plays them.",
     ),
 }
@@ -72,7 +71,7 @@ SECONDS = "processor_seconds"
 def train(runs: Path) -> None:
     for name, (_, _, arguments) in AGENTS.items():
         out = runs / name
-        if (out / PARTS.get(name, "") / "metrics.json").is_file():
+        if (out / "metrics.json").is_file():
             continue
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         command = arguments.replace("costgym", "-m costgym").removeprefix("python ").split()
@@ -84,7 +83,7 @@ def train(runs: Path) -> None:
 
 def pack(runs: Path) -> None:
     for name, (kind, summary, arguments) in AGENTS.items():
-        run, folder = runs / name / PARTS.get(name, ""), FOLDER / name
+        run, folder = runs / name, FOLDER / name
         if not (run / "metrics.json").is_file():
             print(f"{name}: {run} is no finished run; train first", file=sys.stderr)
             continue
@@ -99,7 +98,7 @@ def pack(runs: Path) -> None:
         card = Card(
             summary=summary,
             kind=kind,  # type: ignore[arg-type]
-            command=f"{arguments} --out runs/{name}" + (f"  # {PARTS[name]}/" if name in PARTS else ""),
+            command=f"{arguments} --out runs/{name}",
             seed=config["settings"]["seed"],
             date=time.strftime("%Y-%m-%d"),
             version=config["version"],

@@ -183,9 +183,10 @@ def test_an_agent_plays_in_the_newest_version_of_its_environment(agent: str, env
 
 def test_a_trained_agent_plays_in_the_version_that_it_learnt_from() -> None:
     pytest.importorskip("torch")
-    assert "costgym/MarketplaceSession-v0" in invoke("run", "zoo:sessions", "--episodes", 1).stdout
-    refused = invoke("run", "zoo:sessions", "--episodes", 1, "--env", "MarketplaceSession-v1")
-    assert refused.stderr.endswith("which it was trained in, got costgym/MarketplaceSession-v1\n")
+    for agent, version, other in (("zoo:sessions", "v1", "v0"), ("zoo:sessions-v0", "v0", "v1")):
+        assert f"costgym/MarketplaceSession-{version}" in invoke("run", agent, "--episodes", 1).stdout
+        refused = invoke("run", agent, "--episodes", 1, "--env", f"MarketplaceSession-{other}")
+        assert refused.stderr.endswith(f"which it was trained in, got costgym/MarketplaceSession-{other}\n")
 
 
 def test_figures_go_into_a_folder_that_is_made_before_anything_is_played(tmp_path):

@@ -27,7 +27,7 @@ from costgym.experiments.leaderboard import run
 from tests.helpers.command_line import invoke
 
 SMALL: dict[str, Any] = {"budgets": "price=10,20", "episodes": 4}
-PLAYED = {"zoo:catp", "zoo:deer", "zoo:lagrangian", "zoo:ppo", "zoo:sessions"}
+PLAYED = {"zoo:catp", "zoo:deer", "zoo:lagrangian", "zoo:ppo", "zoo:sessions-v0"}
 
 
 def manifest_of(entry: Path) -> Submission:
