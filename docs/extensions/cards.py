@@ -90,7 +90,7 @@ def speed(env_id: str) -> str:
 def footnote() -> str:
     """Where the figures are from."""
     return (
-        f"[^cards]: Measured: `python benchmarks/cards.py`; x86-64; {figures()['date']};\n"
+        f"[^cards]: Measured: `python benchmarks/cards.py`; x86-64 beside other work; {figures()['date']};\n"
         "    [figures](../../benchmarks/results/cards.json)."
     )
 

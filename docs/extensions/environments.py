@@ -155,14 +155,14 @@ def _facts(env_id: str, env: gym.Env[Any, Any]) -> list[str]:
     if isinstance(env.observation_space, gym.spaces.Dict):
         arrays = ", ".join(f"`{name}` {_shape(box)}" for name, box in env.observation_space.items())
     world: Any = env.unwrapped
-    budget = "drawn with the session" if "Session" in env_id else world.budget
-    batch = "" if spec.vector_entry_point is None else "; native batch with extra `train`"
+    budget = "drawn" if "Session" in env_id else world.budget
+    batch = "" if spec.vector_entry_point is None else "; native batch"
     return [
         f"* Use: {USES[env_id]}",
         f"* Action: `{env.action_space}`",
         f"* Observation: {arrays}",
         f"* Reward: {_reward(cls)}",
-        f'* Cost: `info["cost"]` in {world.world_spec().summary()["currency"]}; budget: {budget}',
+        f"* Cost: {world.world_spec().summary()['currency']}; budget: {budget}",
         f"* Horizon: {cards.horizon(env_id)}",
         *cards.rows(env_id),
         f"* Class: [`{spec.entry_point}`]({_source(env_id)}), [world](versions.md) {' and '.join(map(str, cls.worlds))}{batch}",
@@ -278,8 +278,8 @@ def expand(app: Sphinx, docname: str, source: list[str]) -> None:
     They are put into the page's source, not made by directives: headings of a page cannot come from a directive in MyST.
     """
     text = re.sub(r"^<!-- episode: (\S+) -->$", lambda match: figure(match[1]), source[0], flags=re.MULTILINE)
-    pattern = r"^<!-- specification: (\S+) -->\n.*?^<!-- end -->$"
-    source[0] = re.sub(pattern, lambda match: body(match[1]), text, flags=re.DOTALL | re.MULTILINE)
+    pattern = r"^<!-- specification: (\S+) -->$"
+    source[0] = re.sub(pattern, lambda match: body(match[1]), text, flags=re.MULTILINE)
 
 
 def with_facts(page: str) -> str:
