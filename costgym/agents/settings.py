@@ -117,7 +117,7 @@ def read_config(run: str | Path, kind: type[Config]) -> Config:
         raise DataError(path, problem, field) from None
     except (ConfigError, UnknownName) as error:
         raise DataError(path, str(error), "settings") from None
-    missing = _unsaid(config.settings)
+    missing = _missing_fields(config.settings)
     if missing:
         raise DataError(path, f"expected exactly the settings of this version; missing: {', '.join(missing)}", "settings")
     return config
@@ -125,7 +125,7 @@ def read_config(run: str | Path, kind: type[Config]) -> Config:
 
 def differences(there: PolicyConfig, wanted: PolicyConfig) -> list[str]:
     """List the settings in which a run differs from the one that is asked for, each as ``name VALUE there, VALUE asked``."""
-    mine, other = dict(_said(there, wanted.model_fields_set)), dict(_said(wanted, wanted.model_fields_set))
+    mine, other = dict(_flat_fields(there, wanted.model_fields_set)), dict(_flat_fields(wanted, wanted.model_fields_set))
     return [
         f"{name} {mine.get(name)!r} there, {other.get(name)!r} asked"
         for name in dict.fromkeys([*other, *mine])
@@ -133,7 +133,7 @@ def differences(there: PolicyConfig, wanted: PolicyConfig) -> list[str]:
     ]
 
 
-def _said(config: PolicyConfig, names: Collection[str]) -> Iterator[tuple[str, Any]]:
+def _flat_fields(config: PolicyConfig, names: Collection[str]) -> Iterator[tuple[str, Any]]:
     for name in type(config).model_fields:
         if name in names:
             value = getattr(config, name)
@@ -143,7 +143,7 @@ def _said(config: PolicyConfig, names: Collection[str]) -> Iterator[tuple[str, A
                 yield name, f"{value.name} {value.digest}" if isinstance(value, Scenario) else value
 
 
-def _unsaid(settings: Any) -> list[str]:
+def _missing_fields(settings: Any) -> list[str]:
     """Fields that a record must have and has not; those that are left out at their default need not be there."""
     if not isinstance(settings, Settings):
         return []

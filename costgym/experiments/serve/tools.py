@@ -155,8 +155,8 @@ class Tools:
                 except BaseException:
                     self.sessions.close(session)
                     raise
-                session.asked = wish
-            elif wish and wish != session.asked:
+                session.wish = wish
+            elif wish and wish != session.wish:
                 raise Refused(f"the session {name!r:.80} was opened with another seed or task; choose another name")
             self.sessions.use(session)
         except Refused as error:

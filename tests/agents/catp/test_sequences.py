@@ -114,10 +114,10 @@ def test_a_window_writes_the_first_state_in_full_and_then_only_what_is_new():
     assert batch.kind[0].tolist() == [r, s, c, r, s, s, c, r, s, *[NOTHING] * 2]
     assert batch.number[0].tolist()[:9] == [0, 0, DENOISE, 0, denoise, sod, INPUT, 0, after_input]
     assert batch.step[0].tolist()[:9] == [0, 0, 0, 1, 1, 1, 1, 2, 2]
-    assert batch.place[0].tolist() == [1, 5, 8]
+    assert batch.choice_position[0].tolist() == [1, 5, 8]
     assert batch.kind[1].tolist() == [r, *[s] * 7, c, r, s]
     assert batch.number[1].tolist()[1:8] == [0, denoise, sod, after_input, eod, caption, sod]
-    assert batch.place[1].tolist()[:2] == [7, 10]
+    assert batch.choice_position[1].tolist()[:2] == [7, 10]
     assert batch.choice.tolist() == [[DENOISE, INPUT, END_DEPENDENCIES], [AFTER_DENOISING, END_DEPENDENCIES, 0]]
     assert batch.counts.tolist() == [[True] * 3, [True, True, False]]
 

@@ -81,8 +81,8 @@ def test_the_model_file_names_the_fitted_model_and_what_was_kept(path: Path, tmp
     name = full_name(f"{out}:twin")
     rates, twin = read_rates(name), fit(read_evidence(path))
     fitted = SimulatedRates(**{name: round(rate.value, 5) for name, rate in twin.rates.items()})
-    assert rates == fitted and set(KEPT) <= set(twin.kept) and not set(twin.kept) & set(twin.rates)
-    assert all(getattr(rates, kept) == getattr(SimulatedRates(), kept) for kept in twin.kept)
+    assert rates == fitted and set(KEPT) <= set(twin.defaulted) and not set(twin.defaulted) & set(twin.rates)
+    assert all(getattr(rates, kept) == getattr(SimulatedRates(), kept) for kept in twin.defaulted)
     CliRunner().invoke(app, arguments)
     assert predictions.read_text() == text
     played = CliRunner().invoke(app, ["run", "--agent", "react", "--model", f"{out}:twin", "--episodes", "2", "--quiet"])

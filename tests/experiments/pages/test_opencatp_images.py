@@ -69,8 +69,8 @@ def test_an_episode_shows_its_input_what_each_tool_made_and_the_truth() -> None:
         table.text(world.task.combination, SAMPLE, CHAIN, route[:length]) for length in (1, 2)
     ]
     objects, caption, image = found.answers
-    assert (objects.title, objects.score, objects.given.about) == ("Objects", None, "none was made")
-    assert (caption.title, caption.given.text) == ("Caption, in German", found.made[4].text)
+    assert (objects.title, objects.score, objects.submitted.about) == ("Objects", None, "none was made")
+    assert (caption.title, caption.submitted.text) == ("Caption, in German", found.made[4].text)
     assert (caption.truth.text, objects.truth.text) == (scene.caption(german=True), scene.object_names())
     assert image.score is None  # the restored image went on to another tool, so it was not handed in
     assert np.array_equal(pixels(images, found, image.truth.image), scene.image)
@@ -82,7 +82,7 @@ def test_the_scores_shown_make_the_score_of_the_episode() -> None:
     pytest.importorskip("torch")
     world = played([*RESTORE, "object_detection", ["input_of_query"]])
     answers = shown(SceneImages(), world).answers
-    assert [answer.given.about for answer in answers] == ["of object_detection", "none was made", "of image_deblurring"]
+    assert [answer.submitted.about for answer in answers] == ["of object_detection", "none was made", "of image_deblurring"]
     assert sum(answer.score or 0.0 for answer in answers) / 3 == pytest.approx(world.figures()["score"])
 
 

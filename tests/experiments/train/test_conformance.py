@@ -184,7 +184,7 @@ def test_a_loss_that_is_no_number_stops_and_keeps_the_last_good_checkpoint(
     good = {name: content for name, content in files(stopped).items() if name.endswith(".safetensors")}
     with pytest.raises(TrainingFailed, match=r"(NaN|nan|no longer a finite number).*Try a lower learning rate") as error:
         trainer.train(stopped)
-    assert error.value.kept is not None and Path(error.value.kept).is_dir()
+    assert error.value.checkpoint is not None and Path(error.value.checkpoint).is_dir()
     assert {name: content for name, content in files(stopped).items() if name.endswith(".safetensors")} == good
 
 

@@ -62,7 +62,7 @@ def test_a_rollout_holds_the_tokens_that_supervised_training_learns(tmp_path: Pa
             assert played.hear(tokenizer(f"{said}<|im_end|>")["input_ids"]) is (number < len(turns) - 1)
         assert played.ids == known.ids[: len(played.ids)] and len(turns) > 1
         marked = [played.prompt + index for index, mark in enumerate(played.mask) if mark]
-        assert marked == known.said
+        assert marked == known.learnt_at
         assert played.episode.score()["quality"] == taught.score()["quality"] == pytest.approx(taught.reward)
 
 

@@ -31,12 +31,12 @@ def episodes(agent: str) -> Any:
 def said(conversation: Conversation) -> Said:
     """The place where learning begins, the functions, and the replies from that place on: a call's name and values, or text."""
     replies = []
-    for message in conversation.messages[conversation.asked :]:
+    for message in conversation.messages[conversation.begins :]:
         if message["role"] == "assistant":
             calls = [call["function"] for call in message.get("tool_calls", ())]
             told = [f"{call['name']}: {'; '.join(map(str, call['arguments'].values()))}" for call in calls]
             replies += told or [message["content"]]
-    return conversation.asked, [tool["function"]["name"] for tool in conversation.tools], replies
+    return conversation.begins, [tool["function"]["name"] for tool in conversation.tools], replies
 
 
 def test_btp_teaches_calls_among_fewer_and_fewer_functions_and_the_summary() -> None:
@@ -128,7 +128,7 @@ def test_every_reply_is_learnt_once_under_the_prompt_that_the_agent_sent(agent: 
             _request(talk.messages[:index], talk.tools, message)
             for talk in found
             for index, message in enumerate(talk.messages)
-            if index >= talk.asked and message["role"] == "assistant"
+            if index >= talk.begins and message["role"] == "assistant"
         ]
         assert sorted(learnt) == sorted(teacher.requests)
         return found
@@ -174,7 +174,7 @@ def test_replies_to_another_prompt_are_not_learnt(model: Path) -> None:
 
     tokenizer = transformers.AutoTokenizer.from_pretrained(model)
     row = tokenize(tokenizer, next(episodes("react+ecoact"))[2])
-    told = tokenizer.decode([row.ids[place] for place in row.said]).split("<|im_end|>")
+    told = tokenizer.decode([row.ids[place] for place in row.learnt_at]).split("<|im_end|>")
     called = [json.loads(text.removeprefix("<tool_call>").removesuffix("</tool_call>"))["name"] for text in told[:-1]]
     assert called == ["fetch_exchange_amount_for_north_quote_live", "finish"] and told[-1] == ""
     assert tokenizer.decode(row.ids).count("<tool_call>{") == 6  # with those before, and the form in the system message

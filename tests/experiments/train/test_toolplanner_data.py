@@ -10,9 +10,9 @@ from costgym.experiments.train.toolplanner.data import (
     Demonstration,
     GrownRound,
     GrownTree,
-    asked,
     demonstrations,
     ranked_pairs,
+    tasks_and_levels,
     training_scenario,
 )
 from costgym.simulators.errors import ConfigError
@@ -31,10 +31,10 @@ def test_of_the_tags_those_that_the_path_needs_are_learnt():
 
 def test_half_of_the_coarsest_instructions_are_learnt_from():
     levels = ("statement", "category", "tool", "api", "hybrid")
-    found = list(asked(LearntSettings(), 4))
+    found = list(tasks_and_levels(LearntSettings(), 4))
     assert [level for place, level in found if place == 0] == [level for level in levels if level != "statement"]
     assert [level for place, level in found if place == 1] == [level for level in levels if level != "category"]
-    assert list(asked(LearntSettings(levels=("statement",)), 2)) == [(0, "statement"), (1, "statement")]
+    assert list(tasks_and_levels(LearntSettings(levels=("statement",)), 2)) == [(0, "statement"), (1, "statement")]
 
 
 def test_demonstrations_show_paths_that_answer_and_instructions_that_name_their_tools():

@@ -133,7 +133,7 @@ def test_answers_of_a_real_model_are_graded_as_a_reader_grades_them(facts: list[
 def test_any_text_can_be_read_and_graded(text: str) -> None:
     needs = [Need(fact, ()) for fact in TABLE["RIGHT"]]
     reading = read_answer(needs, text)
-    assert len(reading.found) == len(needs) and 0.0 <= reading.precision <= 1.0
+    assert len(reading.present) == len(needs) and 0.0 <= reading.precision <= 1.0
 
 
 @given(st.integers(0, 10**9), st.sampled_from(["{:,}", "{}", "{:_}", "{}.0"]))

@@ -61,8 +61,8 @@ def test_an_answer_that_lists_every_class_states_none(world):
 
     wanted = next(task for _, task in about_pictures(world, 60) if any(need.rivals for need in task.needs))
     need = next(need for need in wanted.needs if need.rivals and " " in need.rivals[0])
-    assert read_answer([need], f"It is a {need.fact}.").found == (True,)
-    assert read_answer([need], ", ".join((*LABELS, *need.rivals, need.fact))).found == (False,)
+    assert read_answer([need], f"It is a {need.fact}.").present == (True,)
+    assert read_answer([need], ", ".join((*LABELS, *need.rivals, need.fact))).present == (False,)
 
 
 def test_the_cheapest_plan_is_the_cheapest_of_all_ways_that_are_tried_out(world):
@@ -80,7 +80,7 @@ def test_the_cheapest_plan_is_the_cheapest_of_all_ways_that_are_tried_out(world)
                     handle = world.answers.pictures.output(tool, {"image": handle}, [picture])
                 for reader in READER_TOOLS:
                     text = world.answers.pictures.output(reader, {"image": handle}, [picture])
-                    if read_answer(task.needs[-1:], text or "").found[0]:
+                    if read_answer(task.needs[-1:], text or "").present[0]:
                         best = min(best, sum(quotes[tool] for tool in (*chain, reader)))
         found = optimum(world, number, 1, Budget())
         assert found.exact
