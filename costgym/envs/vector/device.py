@@ -120,6 +120,7 @@ class DeviceVectorEnv(AttributesByName, gym.vector.VectorEnv[Any, Any, Any]):
         self._count, rows = self._tensor(np.zeros(1, np.int64)), self._tensor(np.zeros(count, np.int64))
         at_once = self.autoreset_mode is AutoresetMode.SAME_STEP
         self._beginners = native.kernels.Ended(device.view(rows), device.view(self._count), at_once)
+        self._chosen = device.view(self._actions)
         self._out: Any = None
         self._views: Any = None
         self._mask: Any = None
@@ -200,8 +201,8 @@ class DeviceVectorEnv(AttributesByName, gym.vector.VectorEnv[Any, Any, Any]):
         """Play the actions, and begin the episodes that have to."""
         out, views = self._new()
         self._count.zero_()
-        actions = self.device.view(self._actions)
-        self._launch(self.native.kernels.act_row, views, actions, self._undrawn, self._beginners)
+        taken = self._chosen, self._undrawn, self._beginners
+        self._launch(self.native.kernels.act_row, views, *taken)
         info: dict[str, Any] = {}
         if self.autoreset_mode is not AutoresetMode.NEXT_STEP:
             self._ended = out.terminated | out.truncated
@@ -212,7 +213,7 @@ class DeviceVectorEnv(AttributesByName, gym.vector.VectorEnv[Any, Any, Any]):
             info |= {"_final_obs": self._ended, "_final_info": self._ended}
         if self.autoreset_mode is not AutoresetMode.DISABLED:
             for row, lanes in self.native.kernels.BEGINNING:
-                self._launch(row, views, actions, self._undrawn, self._beginners, lanes=lanes)
+                self._launch(row, views, *taken, lanes=lanes)
         info = {**self._info(out, self._everywhere), **info}
         self._result = self.native.observations(out), out.rewards, out.terminated, out.truncated, info
 
