@@ -97,21 +97,7 @@ def arguments_of(
     arguments.sort(key=lambda a: ends.get(a.parameter.name, len(ends)) if a.parameter.location == "path" else len(ends))
     arguments = [replace(a, changes=kind == CHANGE and is_content(a)) for a in arguments]
     if kind in (CREATE, CHANGE) and not any(is_content(a) for a in arguments):
-        optional = (
-            draft
-            for parameter in operation.parameters
-            if not parameter.required and parameter.location in ("body", "query") and not _MACHINE.match(parameter.name)
-            and parameter.name not in {a.parameter.name for a in arguments}
-            and graph.words.split(parameter.name)[-1:] not in (["id"], ["uuid"], ["guid"])
-            and not isinstance(draft := _argument(parameter, "", subject, graph, kind), str) and not draft.entity
-            and draft.spec is not None and draft.words.lower().split(" ")[-1] in _SAID
-            and draft.spec["form"] not in ("moment", "epoch", "decimal")
-            and not (kind == CREATE and draft.words.lower().split(" ")[-1] in _STATES)
-        )  # fmt: skip
-        if kind == CREATE:
-            arguments += _references(operation, subject, graph)
-        chosen = [draft for draft, _ in zip(optional, range(1 if kind == CHANGE else 2), strict=False)]
-        arguments += [replace(draft, changes=kind == CHANGE) for draft in chosen]
+        _add_optional(arguments, operation, subject, kind, graph)
     where = {a.words for a in arguments if not a.entity} >= {"owner", "repository"}
     if len(arguments) - where > MAX_ARGUMENTS + bool(kind):
         return "too many required arguments"
@@ -124,6 +110,25 @@ def arguments_of(
         forms = {"owner": "handle", "repository": "slug"}
         arguments = [replace(a, spec={"form": forms[a.words]}) if a.words in forms else a for a in arguments]
     return arguments
+
+
+def _add_optional(arguments: list[ArgumentDraft], operation: Operation, subject: list[str], kind: str, graph: Graph) -> None:
+    """Add the first optional arguments that can be said, and for a new thing what it refers to, to the required ones."""
+    optional = (
+        draft
+        for parameter in operation.parameters
+        if not parameter.required and parameter.location in ("body", "query") and not _MACHINE.match(parameter.name)
+        and parameter.name not in {a.parameter.name for a in arguments}
+        and graph.words.split(parameter.name)[-1:] not in (["id"], ["uuid"], ["guid"])
+        and not isinstance(draft := _argument(parameter, "", subject, graph, kind), str) and not draft.entity
+        and draft.spec is not None and draft.words.lower().split(" ")[-1] in _SAID
+        and draft.spec["form"] not in ("moment", "epoch", "decimal")
+        and not (kind == CREATE and draft.words.lower().split(" ")[-1] in _STATES)
+    )  # fmt: skip
+    if kind == CREATE:
+        arguments += _references(operation, subject, graph)
+    chosen = [draft for draft, _ in zip(optional, range(1 if kind == CHANGE else 2), strict=False)]
+    arguments += [replace(draft, changes=kind == CHANGE) for draft in chosen]
 
 
 def _references(operation: Operation, subject: list[str], graph: Graph) -> list[ArgumentDraft]:
@@ -207,27 +212,8 @@ def _argument(
         if known.key != key or not _accepted(known.identity, schema):
             return "ids of two forms"
         return ArgumentDraft(parameter, "_".join(entity), None, graph.words.written(entity))
-    if schema.get("default") is not None and spec is None:
-        spec = {"form": "enum", "of": [schema["default"]]}
-    if spec == {"form": "title"} and words == ["name"] and subject[-1] in _SLUGGED | _PEOPLE:
-        spec = {"form": "slug" if subject[-1] in _SLUGGED else "person"}
-    if spec is None and schema.get("type") == "string" and words[-1] in _FREE:
-        spec = {"form": "phrase"}
-    if spec is None and words[-1] in _CLASSES and "example" not in schema:
-        return "an argument of unknown form"
-    if spec is None and graph.api.kind in PLAIN and schema.get("type") == "string":
-        spec = {"form": "slug"}
-    if spec is None or schema.get("type") in ("array", "object"):
-        if isinstance(schema.get("example"), str | int | float) and not isinstance(schema.get("example"), bool):
-            spec = {"form": "enum", "of": [schema["example"]]}
-        else:
-            return "an argument of unknown form"
-    if spec["form"] == "integer" and not {"minimum", "maximum"} & schema.keys() and words[-1] not in ("cents", *_MONEY):
-        low, high = (
-            (1_000.0, 9_999.0) if words[-1] in ("number", "code", "no") else (1.0, 9.0 if words[-1] in _COUNTED else 60.0)
-        )
-        spec = {"form": "integer", "low": low, "high": high}
-    if not _accepted(spec, schema):
+    spec = _spec_for_words(spec, words, subject, schema, graph)
+    if spec is None or not _accepted(spec, schema):
         return "an argument of unknown form"
     if not graph.words.readable(words) or words[-1] in NO_NOUN or is_past(words[-1]):
         return "an argument without a name"
@@ -243,6 +229,33 @@ def _argument(
     if subject[-1] == "request":
         words = [part for word in words for part in _BRANCHES.get(word, word).split("_")]
     return ArgumentDraft(parameter, "", spec, graph.words.written(words))
+
+
+def _spec_for_words(
+    spec: Spec | None, words: list[str], subject: list[str], schema: Mapping[str, Any], graph: Graph
+) -> Spec | None:
+    """The form of a plain value, which its name and its subject may narrow; None where nothing says what it is."""
+    if schema.get("default") is not None and spec is None:
+        spec = {"form": "enum", "of": [schema["default"]]}
+    if spec == {"form": "title"} and words == ["name"] and subject[-1] in _SLUGGED | _PEOPLE:
+        spec = {"form": "slug" if subject[-1] in _SLUGGED else "person"}
+    if spec is None and schema.get("type") == "string" and words[-1] in _FREE:
+        spec = {"form": "phrase"}
+    if spec is None and words[-1] in _CLASSES and "example" not in schema:
+        return None
+    if spec is None and graph.api.kind in PLAIN and schema.get("type") == "string":
+        spec = {"form": "slug"}
+    if spec is None or schema.get("type") in ("array", "object"):
+        if isinstance(schema.get("example"), str | int | float) and not isinstance(schema.get("example"), bool):
+            spec = {"form": "enum", "of": [schema["example"]]}
+        else:
+            return None
+    if spec["form"] == "integer" and not {"minimum", "maximum"} & schema.keys() and words[-1] not in ("cents", *_MONEY):
+        low, high = (
+            (1_000.0, 9_999.0) if words[-1] in ("number", "code", "no") else (1.0, 9.0 if words[-1] in _COUNTED else 60.0)
+        )
+        spec = {"form": "integer", "low": low, "high": high}
+    return spec
 
 
 def _entity_of(words: list[str], before: list[str], subject: list[str], spec: Spec | None, location: str) -> list[str]:
