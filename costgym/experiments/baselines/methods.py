@@ -9,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from costgym.agents.base import DECISION, NUMERIC, PLAN_CALLS, PLAN_CHAT, PLANS, SESSION, Agent, view_of
+from costgym.agents.base import DECISION, NUMERIC, PLAN_CALLS, PLAN_CHAT, PLANS, SESSION, SESSION_1, Agent
 from costgym.envs.base import base_env
 from costgym.envs.registration import class_of, make, make_vec
 from costgym.experiments.play.episodes import play
@@ -72,7 +72,6 @@ class Offer:
 LIMIT_SHARE = 0.6  # limits are this share of the greedy rule's mean price over 400 train episodes, to one significant digit
 _RULES = ("do-nothing", "random", "cheapest", "greedy", "bayes-index", "oracle-informed")
 _SESSION_RULES = ("do-nothing", "random", "greedy", "bayes-index", "paced", "optimistic")
-SESSION_1 = "costgym/MarketplaceSession-v1"
 _PLANNERS = {name: name for name in ("do-nothing", "random", "greedy", "oracle-informed")}
 OFFERS = {
     NUMERIC: Offer({name: name for name in _RULES}, 7.0),
@@ -131,7 +130,9 @@ class BatchAgent(Agent):
         self._begins = True
 
     def act(self, observation: Any, info: dict[str, Any]) -> int:
-        shown = {name: np.asarray(info[name])[None] for name in ("action_mask", "value") if name in info}
+        shown: dict[str, NDArray[Any]] = {
+            name: np.asarray(info[name])[None] for name in ("action_mask", "value") if name in info
+        }
         begins, self._begins = np.array([self._begins]), False
         return int(self.act_together({name: part[None] for name, part in observation.items()}, shown, begins)[0])
 
@@ -196,13 +197,16 @@ def measure(env: gym.Env[Any, Any], agent: Agent, episodes: int, seed: int | Non
 def _measure_together(env: gym.Env[Any, Any], agent: BatchAgent, episodes: int, limit: float) -> Figures:
     """The same in compiled code, all episodes side by side."""
     assert env.spec is not None
-    world, batch = base_env(env), make_vec(env.spec.id, episodes, **env.spec.kwargs)
+    world: Any = base_env(env)
+    batch: Any = make_vec(env.spec.id, episodes, **env.spec.kwargs)
     observation: Any = None
     info: dict[str, Any] = {}
     for index in range(episodes):
         number, seed = world.instance(index, 0)[:2]
         options = {"reset_mask": np.arange(episodes) == index, "task": number}
         observation, info = batch.reset(seed=[seed] * episodes, options=options)
+    # `info` holds the figures of the last one that began
+    info = {**info, "action_mask": batch.action_masks(), "value": np.zeros(episodes)}
     sums = {name: np.zeros(episodes) for name in ("success", "return", "cost", "calls", "value_share")}
     playing, begins = np.ones(episodes, np.bool_), np.ones(episodes, np.bool_)
     while playing.any():
@@ -210,7 +214,9 @@ def _measure_together(env: gym.Env[Any, Any], agent: BatchAgent, episodes: int, 
         begins = np.zeros(episodes, np.bool_)
         for name, values in (("return", rewards), ("cost", info["cost_price"]), ("calls", info["cost_calls"])):
             sums[name] += playing * values
-        for name, values in (("success", info["is_success"]), ("value_share", info["value_share"])):
+        # an episode that is cut off is judged by what it has reached, as `play` does
+        passed = info["is_success"] | (cut & (info["value_share"] >= world.rules.success_share))
+        for name, values in (("success", passed), ("value_share", info["value_share"])):
             sums[name] = np.where(playing, values, sums[name])
         playing &= ~(ended | cut)
     batch.close()
