@@ -39,17 +39,25 @@ class DecisionTransformer(nn.Module):  # type: ignore[misc, unused-ignore]
             )
         )  # fmt: skip
 
-    def forward(self, seen: Tensor, actions: Tensor, to_go: Tensor, steps: Tensor, present: Tensor) -> Tensor:
-        count, length = actions.shape
-        network = self.reader.network
-        h, rows, context, _ = network.read(self.reader.observation(seen.flatten(0, 1)), None)
+    def read(self, seen: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """What the network of sessions reads (B, k, H) of each tool, their slots (B, k), and the context (B, H)."""
+        return self.reader.network.read(self.reader.observation(seen), None)[:3]
+
+    def told(self, states: Tensor, actions: Tensor, to_go: Tensor, steps: Tensor, present: Tensor) -> Tensor:
+        """The contexts of so many steps (B, K, H), with what the trunk tells of the steps before."""
         done = nn.functional.one_hot(actions, self.reader.actions).float()
-        states = context.unflatten(0, (count, length))
-        told = self.trunk(
+        hidden = self.trunk(
             states=states, actions=done, returns_to_go=to_go[..., None], timesteps=steps, attention_mask=present.long()
         ).last_hidden_state  # (B, 3 K, H): return, state and action of each step in turn
-        context = (states + told[:, 1::3]).flatten(0, 1)
-        return network.score(h, rows, context, self.reader.actions).unflatten(0, (count, length))
+        return states + hidden[:, 1::3]
+
+    def score(self, h: Tensor, rows: Tensor, context: Tensor) -> Tensor:
+        return self.reader.network.score(h, rows, context, self.reader.actions)
+
+    def forward(self, seen: Tensor, actions: Tensor, to_go: Tensor, steps: Tensor, present: Tensor) -> Tensor:
+        h, rows, context = self.read(seen.flatten(0, 1))
+        told = self.told(context.unflatten(0, actions.shape), actions, to_go, steps, present)
+        return self.score(h, rows, told.flatten(0, 1)).unflatten(0, actions.shape)
 
 
 def windows(data: Transitions, drawn: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.int64]]:
@@ -105,19 +113,22 @@ class _Player:
         seen = self._layout.flat(observation)
         if len(self._step) != len(seen):
             count = len(seen)
-            self._seen = np.zeros((count, STEPS, seen.shape[1]), np.float32)
+            self._states = np.zeros((count, STEPS, self._model.reader.network.hidden), np.float32)
             self._actions, self._to_go = np.zeros((count, STEPS), np.int64), np.zeros((count, STEPS), np.float32)
             self._step = np.zeros(count, np.int64)
         self._step = np.where(begins, 0, self._step + 1)
-        for array in (self._seen, self._actions, self._to_go):
+        for array in (self._states, self._actions, self._to_go):
             array[:, :-1] = array[:, 1:].copy()
         to_go = self._target - np.asarray(info["value"], np.float64) / REWARD_UNIT
-        self._seen[:, -1], self._to_go[:, -1], self._actions[:, -1] = seen, to_go / self._scale, 0
+        self._to_go[:, -1], self._actions[:, -1] = to_go / self._scale, 0
         steps = self._step[:, None] + np.arange(1 - STEPS, 1)
         present, last = steps >= 0, LONGEST * self._rules.queries
-        parts = (self._seen, self._actions, self._to_go, steps.clip(0, last), present)
         with torch.inference_mode():
-            scores = self._model(*(torch.from_numpy(part) for part in parts))[:, -1].numpy()
+            h, rows, context = self._model.read(torch.from_numpy(seen))
+            self._states[:, -1] = context.numpy()
+            parts = (self._states, self._actions, self._to_go, steps.clip(0, last), present)
+            told = self._model.told(*(torch.from_numpy(part) for part in parts))[:, -1]
+            scores = self._model.score(h, rows, told).numpy()
         chosen = best(scores, observation, info["action_mask"], self._rules)
         self._actions[:, -1] = chosen
         return chosen

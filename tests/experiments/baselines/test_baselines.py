@@ -255,7 +255,7 @@ def test_wrong_datasets_are_refused_before_anything_is_played(tmp_path: Path, mo
     pytest.importorskip("minari")
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "datasets"))
     of_sessions = SMALL.model_copy(update={"dataset": "costgym/sessions-v1/medium-v0"})
-    with pytest.raises(ConfigError, match="a method that learns from recorded episodes .*: bc, cql, iql, dt"):
+    with pytest.raises(ConfigError, match=r"a method that learns from recorded episodes .*: bc, cql, iql, dt"):
         run(tmp_path / "a", of_sessions, ["greedy", "ppo"], [SESSION_1], seeds=1)
     with pytest.raises(ConfigError, match=rf"expected a dataset of {ENV}, got .* of {SESSION_1}; add --envs {SESSION_1}"):
         run(tmp_path / "b", of_sessions, ["bc"], [ENV], seeds=1)
