@@ -32,14 +32,14 @@ def compare_device(
     there = make_vec(env_id, envs, device=device, tensors=True, copy=False, **settings)
     here = make_vec(env_id, envs, copy=False, **settings)
     generator = np.random.default_rng(seed)
-    found: Any = there.reset(seed=seed)
+    observed: Any = there.reset(seed=seed)
     expected: Any = here.reset(seed=seed)
-    rounds, differences, first = -(-steps // envs), 0, _difference(found, expected, "reset")
+    rounds, differences, first = -(-steps // envs), 0, _difference(observed, expected, "reset")
     for step in range(rounds):
         mask = expected[-1]["action_mask"]
         actions = (generator.random(mask.shape, np.float32) * mask).argmax(axis=1)
-        found, expected = there.step(_to(actions, device)), here.step(actions)
-        where = _difference(found, expected, f"step {step}")
+        observed, expected = there.step(_to(actions, device)), here.step(actions)
+        where = _difference(observed, expected, f"step {step}")
         differences += where is not None
         first = first or where
     return {"env": env_id, "device": device, "envs": envs, "steps": rounds * envs, "differences": differences, "first": first}
@@ -97,10 +97,10 @@ def _difference(tensors: Any, arrays: Any, where: str) -> str | None:
     elif arrays.dtype == np.object_:
         return None
     else:
-        found = tensors.cpu().numpy()
-        same = found.dtype == arrays.dtype and found.tobytes() == np.ascontiguousarray(arrays).tobytes()
+        array = tensors.cpu().numpy()
+        same = array.dtype == arrays.dtype and array.tobytes() == np.ascontiguousarray(arrays).tobytes()
         return None if same else where
-    return next((place for name, one, other in pairs if (place := _difference(one, other, name)) is not None), None)
+    return next((difference for name, one, other in pairs if (difference := _difference(one, other, name)) is not None), None)
 
 
 if __name__ == "__main__":

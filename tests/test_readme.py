@@ -159,12 +159,12 @@ def sorted_pages() -> dict[str, list[str]]:
 def test_every_page_of_the_guide_is_of_one_kind() -> None:
     kinds = sorted_pages()
     sorted_ = [page for pages in kinds.values() for page in pages]
-    found = {path.relative_to(ROOT / "docs").with_suffix("").as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    written = {path.relative_to(ROOT / "docs").with_suffix("").as_posix() for path in (ROOT / "docs").rglob("*.md")}
     papers = {f"results/{path.stem}" for path in (ROOT / "benchmarks" / "results" / "reproduce").glob("*.md")}
-    parts = {page for page in found if page.startswith(("environments/", "api/"))} - set(sorted_)
+    parts = {page for page in written if page.startswith(("environments/", "api/"))} - set(sorted_)
     assert list(kinds) == [*GUIDES, "Concepts", "Reference", "Results", "Measurements", "Project"]
     assert len(sorted_) == len(set(sorted_))
-    assert {page for page in sorted_ if not page.startswith("tutorials/")} == found - papers - parts - {"index"}
+    assert {page for page in sorted_ if not page.startswith("tutorials/")} == written - papers - parts - {"index"}
 
 
 @pytest.mark.parametrize("page", [page for kind in GUIDES for page in sorted_pages()[kind] if "/" not in page])

@@ -15,18 +15,23 @@ import argparse
 import sys
 import time
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from costgym.agents.base import SESSION
+from costgym.agents.checkpoints import save_checkpoint
+from costgym.agents.sessions.learnt import SessionConfig
 from costgym.agents.sessions.network import LEFT, SessionNetwork
+from costgym.agents.settings import CONFIG
 from costgym.experiments.play.named.build import build, folder_of, load
 from costgym.simulators.errors import require
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from benchmarks.learning.sessions import measure, references, row
+from benchmarks.learning.sessions import references
 from benchmarks.report import write_report
 
 DATASET = "costgym/sessions/mixed-v0"
@@ -52,6 +57,23 @@ def data() -> dict[str, Tensor]:
             parts.setdefault(name, []).append(np.asarray(getattr(episode, name)))
         parts.setdefault("ended", []).append(np.asarray(episode.terminations) | np.asarray(episode.truncations))
     return {name: torch.from_numpy(np.concatenate(part)) for name, part in parts.items()}
+
+
+def row(name: str, shares: np.ndarray, paced: np.ndarray) -> dict[str, Any]:
+    """The mean share of the value and what it is above `paced` in pairs, with half-widths of 95 % intervals."""
+    ahead = shares - paced
+    half, half_ahead = (1.96 * float(each.std(ddof=1)) / len(each) ** 0.5 for each in (shares, ahead))
+    print(f"{name:16} {shares.mean():.4f} ± {half:.4f}   above paced {ahead.mean():+.4f} ± {half_ahead:.4f}", flush=True)
+    figures = {"value_share": float(shares.mean()), "half": half, "above_paced": float(ahead.mean()), "half_above": half_ahead}
+    return {"agent": name, **{key: round(value, 4) for key, value in figures.items()}}
+
+
+def measure(network: SessionNetwork, split: str, sessions: int) -> np.ndarray:
+    """The shares of a network on the first sessions of a split."""
+    with TemporaryDirectory() as folder:
+        save_checkpoint(Path(folder), 1, network.state_dict(), {}, {})
+        (Path(folder) / CONFIG).write_text(SessionConfig(settings={}, network=network.describe()).model_dump_json())
+        return references(SESSION, split, sessions, (f"sessions:{folder}",))[f"sessions:{folder}"]
 
 
 def scores(network: SessionNetwork, batch: dict[str, Tensor], when: str = "") -> Tensor:
@@ -110,7 +132,7 @@ def main() -> None:
             network, seconds = learn(found, "cql", weight, 0, args.updates)
             print(weight, round(float(measure(network, "valid", 100).mean()), 4), seconds, flush=True)
         return
-    paced = references(args.sessions, names=("paced",))["paced"]
+    paced = references(SESSION, "test", args.sessions, ("paced",))["paced"]
     rows: list[dict[str, Any]] = [row("paced", paced, paced)]
     for method in ("bc", "cql"):
         for seed in range(args.seeds):

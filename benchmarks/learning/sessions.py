@@ -231,6 +231,7 @@ def tools(given: argparse.Namespace, seed: int) -> Lesson:
         return act
 
     lesson = Lesson(given, seed, actor)
+    lesson.begin(costgym.make_vec(given.env, 2))
 
     def check(steps: int) -> None:
         network = SessionNetwork.of_rules(rules)
@@ -281,11 +282,11 @@ def interval(values: Shares) -> dict[str, Any]:
     return {"mean": round(mean, 4), "ci95": [round(mean - half, 4), round(mean + half, 4)]}
 
 
-def references(env_id: str, split: str, sessions: int) -> dict[str, Shares]:
-    """The shares of the rules on the first sessions of a split."""
+def references(env_id: str, split: str, sessions: int, names: tuple[str, ...] = REFERENCES) -> dict[str, Shares]:
+    """The shares of agents on the first sessions of a split."""
     env: Any = costgym.make(env_id, split=split, disable_env_checker=True)
     numbers = env.unwrapped.numbers[:sessions]
-    agents = {name: make_agent(name, SESSION) for name in REFERENCES}
+    agents = {name: make_agent(name, SESSION) for name in names}
     return {name: np.array([play(env, agent, n, 0).value_share for n in numbers]) for name, agent in agents.items()}
 
 

@@ -69,10 +69,10 @@ def family(cls: type) -> list[type]:
 
 def sections(cls: type) -> dict[str, str]:
     """The sections of a page by title, the summary under "": a class's own, and those that only its bases have."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for base in reversed(family(cls)):
-        found |= own_sections(base)
-    return found
+        texts |= own_sections(base)
+    return texts
 
 
 def own_sections(cls: type) -> dict[str, str]:
@@ -100,15 +100,15 @@ def shared_rows(cls: type, title: str) -> list[Row]:
 
 def parameters(cls: Any) -> dict[str, tuple[str, Any]]:
     """Type, as the source has it, and default of every argument of an environment by name, its own before those of its base."""
-    settings, found = cls.__init__.settings, dict[str, tuple[str, Any]]()
+    settings, by_name = cls.__init__.settings, dict[str, tuple[str, Any]]()
     for base in family(settings):
         (definition,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
         assert isinstance(definition, ast.ClassDef)
         for field in definition.body:
             if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
                 name, written = field.target.id, ast.unparse(field.annotation).strip("'")
-                found.setdefault(name, (_type_name(base, written), getattr(settings, name)))
-    return found
+                by_name.setdefault(name, (_type_name(base, written), getattr(settings, name)))
+    return by_name
 
 
 def _type_name(cls: type, annotation: str) -> str:
@@ -157,8 +157,8 @@ def _facts(env_id: str, env: gym.Env[Any, Any]) -> list[str]:
     )
     batch = "no" if spec.vector_entry_point is None else "yes (extra `train`)"
     limit = ("step limit", spec.max_episode_steps or "none")
-    if "max_steps" in (given := parameters(environment_class(env_id))):
-        limit = ("`max_steps`", given["max_steps"][1])
+    if "max_steps" in (arguments := parameters(environment_class(env_id))):
+        limit = ("`max_steps`", arguments["max_steps"][1])
     return [
         "| | |",
         "| --- | --- |",
@@ -178,10 +178,10 @@ def _source(env_id: str) -> str:
 
 
 def _arguments(cls: type) -> list[str]:
-    given = parameters(cls)
+    arguments = parameters(cls)
     lines = ["| argument | type | default | meaning |", "| --- | --- | --- | --- |"]
     for row in shared_rows(cls, "Arguments"):
-        type_, default = given[row["argument"].strip("`")]
+        type_, default = arguments[row["argument"].strip("`")]
         lines.append(f"| {row['argument']} | {_code(type_)} | {_code(repr(default))} | {row['meaning']} |")
     return lines
 
@@ -220,12 +220,12 @@ def figure(env_id: str) -> str:
 def body(env_id: str) -> str:
     """An environment's sections in Markdown."""
     cls = environment_class(env_id)
-    found = sections(cls)
+    texts = sections(cls)
     env = costgym.make(env_id)
     last = ("Arguments", "Information", "Version history", "References")
     lines: list[str] = []
-    for title in [*(title for title in found if title and title not in last), *last]:
-        text = found.get(title, "")
+    for title in [*(title for title in texts if title and title not in last), *last]:
+        text = texts.get(title, "")
         if title in SHARED:
             table_lines = _arguments(cls) if title == "Arguments" else _information(cls)
             text = "\n".join([*table_lines, "", _after_table(cls, title)])
@@ -271,8 +271,8 @@ def expand(app: Sphinx, docname: str, source: list[str]) -> None:
     They are put into the page's source, not made by directives: headings of a page cannot come from a directive in MyST.
     """
     text = re.sub(r"^<!-- episode: (\S+) -->$", lambda match: figure(match[1]), source[0], flags=re.MULTILINE)
-    asked = r"^<!-- specification: (\S+) -->\n.*?^<!-- end -->$"
-    source[0] = re.sub(asked, lambda match: body(match[1]), text, flags=re.DOTALL | re.MULTILINE)
+    pattern = r"^<!-- specification: (\S+) -->\n.*?^<!-- end -->$"
+    source[0] = re.sub(pattern, lambda match: body(match[1]), text, flags=re.DOTALL | re.MULTILINE)
 
 
 def with_facts(page: str) -> str:

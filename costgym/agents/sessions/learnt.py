@@ -6,7 +6,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from costgym.agents.base import SESSION, Agent, view_of
+from costgym.agents.base import SESSION, SESSIONS_1, Agent, view_of
 from costgym.agents.checkpoints import load_weights, newest
 from costgym.agents.settings import CONFIG, PolicyConfig, read_config
 from costgym.envs.features.session_features import COUNTED, without_counts
@@ -20,6 +20,7 @@ READ = ("query", "at_s", "status", "action_mask", "budget_remaining_price", "bud
 class SessionConfig(PolicyConfig):
     """The `config.json` of a learnt policy of sessions; "sessions" is the trainer of version 0.2."""
 
+    other_envs = SESSIONS_1
     trainer: Literal["ppo", "sessions"] = "ppo"
     env: str = SESSION
     settings: dict[str, Any] = Field(description="Settings of the algorithm.")

@@ -51,10 +51,10 @@ def test_an_interval_holds_the_mean_and_a_single_seed_has_none() -> None:
 
 
 def test_rules_that_draw_nothing_run_once() -> None:
-    found = units(tuple(METHODS), [ENV], ["marketplace", "storm"], 3)
-    assert sum(unit.method == "greedy" for unit in found) == 2
-    assert sum(unit.method == "ppo" for unit in found) == 6
-    assert len({unit.file for unit in found}) == len(found)
+    rows_run = units(tuple(METHODS), [ENV], ["marketplace", "storm"], 3)
+    assert sum(unit.method == "greedy" for unit in rows_run) == 2
+    assert sum(unit.method == "ppo" for unit in rows_run) == 6
+    assert len({unit.file for unit in rows_run}) == len(rows_run)
 
 
 def test_wrong_names_and_numbers_are_refused() -> None:
@@ -92,20 +92,20 @@ def test_a_table_names_the_split_that_was_learnt_from(tmp_path: Path) -> None:
 
 
 def test_what_an_environment_lacks_is_left_out_and_said_before_anything_is_played(tmp_path: Path) -> None:
-    found = units(tuple(METHODS), [ENV, PLAN_CALLS, DECISION, PLANS], None, 1)
-    assert {unit.level for unit in found if unit.env == DECISION} == {"decision"}
+    planned = units(tuple(METHODS), [ENV, PLAN_CALLS, DECISION, PLANS], None, 1)
+    assert {unit.level for unit in planned if unit.env == DECISION} == {"decision"}
     lacking = {"cheapest", "bayes-index", "paced", "optimistic", "tuned", "ppo-tools", "dt"}
-    assert {unit.method for unit in found if unit.env == PLAN_CALLS} == set(METHODS) - lacking
+    assert {unit.method for unit in planned if unit.env == PLAN_CALLS} == set(METHODS) - lacking
     assert left_out(tuple(METHODS), [ENV]) == []
-    said: list[str] = []
+    messages: list[str] = []
     run(
         tmp_path,
         SMALL.model_copy(update={"episodes": 1, "point_episodes": 1}),
         ("cheapest", "greedy"),
         [DECISION],
-        say=said.append,
+        say=messages.append,
     )
-    assert said == [f"{DECISION} is played without cheapest: there is no such rule there"]
+    assert messages == [f"{DECISION} is played without cheapest: there is no such rule there"]
     with pytest.raises(ConfigError, match="actions are texts"):
         units(["ppo"], [PLAN_CHAT], None, 1)
     with pytest.raises(ConfigError, match="no baselines"):
@@ -118,11 +118,11 @@ def test_what_an_environment_lacks_is_left_out_and_said_before_anything_is_playe
 @pytest.mark.slow
 def test_the_rules_of_other_environments_stand_in_the_order_of_their_returns(env: str, tmp_path: Path) -> None:
     few = SMALL.model_copy(update={"episodes": 60, "point_episodes": 1})
-    found = {row["method"]: row for row in rows(run(tmp_path, few, RULES, [env], seeds=1))}
-    floor = max(found[name]["normalised_return"] for name in ("random", "do-nothing") if name in found)
-    assert 0 == floor < found["greedy"]["normalised_return"]
-    assert found["oracle-informed"]["normalised_return"] == 100
-    assert found["greedy"]["cost_by_limit"] == found["greedy"]["cost"] / OFFERS[env].cost_limit
+    by_method = {row["method"]: row for row in rows(run(tmp_path, few, RULES, [env], seeds=1))}
+    floor = max(by_method[name]["normalised_return"] for name in ("random", "do-nothing") if name in by_method)
+    assert 0 == floor < by_method["greedy"]["normalised_return"]
+    assert by_method["oracle-informed"]["normalised_return"] == 100
+    assert by_method["greedy"]["cost_by_limit"] == by_method["greedy"]["cost"] / OFFERS[env].cost_limit
 
 
 @pytest.mark.parametrize("env", sorted(OFFERS))
@@ -145,10 +145,10 @@ def test_a_limit_is_a_share_of_what_the_greedy_rule_spends(env: str) -> None:
 )
 def test_a_method_learns_in_other_environments(env: str, method: str, tmp_path: Path) -> None:
     pytest.importorskip("sb3_contrib")
-    found = run(tmp_path, SMALL.model_copy(update={"steps": 300}), [method], [env], seeds=1)[0]
-    assert found["steps"] > 0 and found["cost_limit"] == OFFERS[env].cost_limit
-    given = SMALL.model_copy(update={"episodes": 1, "point_episodes": 1, "cost_limit": 3.0})
-    assert run(tmp_path / "given", given, ["greedy"], [env], seeds=1)[0]["cost_limit"] == 3.0
+    records = run(tmp_path, SMALL.model_copy(update={"steps": 300}), [method], [env], seeds=1)[0]
+    assert records["steps"] > 0 and records["cost_limit"] == OFFERS[env].cost_limit
+    settings = SMALL.model_copy(update={"episodes": 1, "point_episodes": 1, "cost_limit": 3.0})
+    assert run(tmp_path / "given", settings, ["greedy"], [env], seeds=1)[0]["cost_limit"] == 3.0
 
 
 def test_returns_are_normalised_by_random_and_the_informed_optimum() -> None:
@@ -168,15 +168,15 @@ def test_a_sentence_says_no_more_than_the_intervals() -> None:
     records += [record("bc", seed, 0.7 + seed / 100) for seed in range(3)]
     records += [record("iql", seed, 0.71 + seed / 100) for seed in range(3)]
     records += [record("ppo-lagrangian", seed, 0.6, cost=6.0 + seed) for seed in range(3)]
-    found = {row["method"]: row for row in rows(records)}
-    said = {name: sentence(row, found) for name, row in found.items()}
-    assert "11.0 points more" in said["ppo"] and "`greedy`" in said["ppo"]
-    assert "not told apart from `bc`" in said["iql"]
-    assert "fewer test tasks" in said["ppo-lagrangian"] and "in 2 of 3 runs" in said["ppo-lagrangian"]
-    assert said["greedy"] == "`greedy` passes 40.0 points more test tasks than `random`."
-    assert "22.0 points fewer test tasks than `greedy`" in said["cheapest"]
-    assert "supports no comparison" in said["dqn"]
-    assert all(said.values())
+    by_method = {row["method"]: row for row in rows(records)}
+    sentences = {name: sentence(row, by_method) for name, row in by_method.items()}
+    assert "11.0 points more" in sentences["ppo"] and "`greedy`" in sentences["ppo"]
+    assert "not told apart from `bc`" in sentences["iql"]
+    assert "fewer test tasks" in sentences["ppo-lagrangian"] and "in 2 of 3 runs" in sentences["ppo-lagrangian"]
+    assert sentences["greedy"] == "`greedy` passes 40.0 points more test tasks than `random`."
+    assert "22.0 points fewer test tasks than `greedy`" in sentences["cheapest"]
+    assert "supports no comparison" in sentences["dqn"]
+    assert all(sentences.values())
 
 
 def test_a_table_goes_on_where_it_was_and_refuses_other_settings(tmp_path: Path) -> None:
@@ -187,8 +187,8 @@ def test_a_table_goes_on_where_it_was_and_refuses_other_settings(tmp_path: Path)
     path.write_text(json.dumps(document))
     (tmp_path / "runs" / Unit("random", ENV, "marketplace", 1).file).unlink()
     again = run(tmp_path, SMALL, RULES, seeds=2)
-    assert [each["figures"]["success"] for each in again if each["method"] == "greedy"] == [0.123]
-    assert [each for each in again if each["method"] == "random"] == [each for each in first if each["method"] == "random"]
+    assert [row["figures"]["success"] for row in again if row["method"] == "greedy"] == [0.123]
+    assert [row for row in again if row["method"] == "random"] == [row for row in first if row["method"] == "random"]
     with pytest.raises(ConfigError, match="other settings"):
         run(tmp_path, SMALL.model_copy(update={"episodes": 7}), RULES, seeds=2)
     text = write(tmp_path, again, "costgym baselines", "2026-11-22", "here").read_text()
@@ -226,13 +226,13 @@ def test_conservative_values_prefer_the_best_recorded_action_to_an_untried_one()
 )
 def test_a_method_learns_and_the_same_seed_gives_the_same_run(method: str, tmp_path: Path) -> None:
     pytest.importorskip("sb3_contrib")
-    found = [run(tmp_path / name, SMALL, [method], seeds=1)[0] for name in "ab"]
-    for each in found:
-        each.pop("seconds")
-        for point in each["curve"]:
+    runs = [run(tmp_path / name, SMALL, [method], seeds=1)[0] for name in "ab"]
+    for record in runs:
+        record.pop("seconds")
+        for point in record["curve"]:
             point.pop("seconds")
-    assert found[0] == found[1]
-    assert found[0]["steps"] > 0 and np.isfinite(found[0]["figures"]["return"])
+    assert runs[0] == runs[1]
+    assert runs[0]["steps"] > 0 and np.isfinite(runs[0]["figures"]["return"])
 
 
 def test_the_price_of_costs_rises_while_the_limit_is_broken_and_falls_after() -> None:
@@ -241,11 +241,11 @@ def test_the_price_of_costs_rises_while_the_limit_is_broken_and_falls_after() ->
 
     dual, pid = controller_of("ppo-lagrangian", 7.0), controller_of("pid-lagrangian", 7.0)
     assert dual is not None and pid is not None and controller_of("ppo", 7.0) is None
-    values = {each.damping: [] for each in (dual, pid)}
+    values = {limit.damping: [] for limit in (dual, pid)}
     for cost in (12.0, 14.0, 3.0, 3.0):
-        for each in (dual, pid):
-            each.update(cost)
-            values[each.damping].append(each.value)
+        for limit in (dual, pid):
+            limit.update(cost)
+            values[limit.damping].append(limit.value)
     slow, quick = values[dual.damping], values[pid.damping]
     assert 0 < slow[0] < slow[1] > slow[2] > slow[3]
     assert quick[0] > slow[0] and quick[1] > quick[0] and quick[2] == 0.0

@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from costgym import LEVEL_IDS
-from costgym.agents.base import NUMERIC, SESSION, SESSION_1, view_of
+from costgym.agents.base import NUMERIC, SESSION, SESSIONS_1, view_of
 from costgym.agents.sb3 import Sb3Config
 from costgym.agents.sessions.learnt import SessionConfig
 from costgym.experiments.train.run import Callback, TrainingResult, check_steps, open_run, require_modules
@@ -55,7 +54,7 @@ def train_ppo(
     """
     kind: type[PpoSettings | DqnSettings] = PpoSettings if algorithm == "ppo" else DqnSettings
     in_sessions = view_of(env) == SESSION
-    check_known("environment to learn in", env, (NUMERIC, SESSION_1, *LEVEL_IDS, SESSION))
+    check_known("environment to learn in", env, (NUMERIC, *SESSIONS_1, SESSION))
     if in_sessions and algorithm == "dqn":
         raise ConfigError("env", f"DQN learns in {NUMERIC}; train PPO in {env}")
     chosen = kind(**{"seed": seed, **(OF_SESSIONS if in_sessions else {}), **settings})
