@@ -31,6 +31,7 @@ HIDDEN, BATCH, LEARNING_RATE = 128, 256, 1e-3
 TARGET_RATE = 0.005  # share by which a target network moves with every update
 EXPECTILE, SHARPNESS, MAX_WEIGHT = 0.7, 10.0, 100.0  # of values; inverse temperature of the policy; largest weight
 CONSERVATISM = 1.0  # conservative Q-learning: weight of the regulariser, which is d3rlpy's default for discrete actions
+SESSION_CONSERVATISM = 0.1  # of sessions, chosen on 100 sessions of valid: 0.325 of the value after 300 updates, 0.201 with 1
 REWARD_UNIT = 20.0  # credits: the rewards of sessions are divided by it
 _NEVER = -1e8  # score of actions that the mask forbids
 
@@ -225,6 +226,7 @@ def _conservative_q(policy: nn.Module, data: Transitions) -> Update:
     Kumar, Zhou, Tucker and Levine 2020, equation 4; van Hasselt, Guez and Silver 2016."""
     target = _network(data, data.masks.shape[1])
     target.load_state_dict(policy.state_dict())
+    weight = CONSERVATISM if data.rules is None else SESSION_CONSERVATISM
     optimiser = torch.optim.Adam(policy.parameters(), LEARNING_RATE)
 
     def update(batch: list[Tensor]) -> None:
@@ -235,7 +237,7 @@ def _conservative_q(policy: nn.Module, data: Transitions) -> Update:
         values = policy(seen)
         chosen = _of(values, actions)
         gap = values.masked_fill(~masks, _NEVER).logsumexp(-1) - chosen
-        _step(optimiser, (0.5 * (chosen - following) ** 2 + CONSERVATISM * gap).mean())
+        _step(optimiser, (0.5 * (chosen - following) ** 2 + weight * gap).mean())
         _follow(target, policy)
 
     return update
