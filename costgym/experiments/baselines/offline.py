@@ -220,13 +220,14 @@ def _cloning(policy: nn.Module, data: Transitions) -> Update:
     return update
 
 
-def _conservative_q(policy: nn.Module, data: Transitions) -> Update:
+def _conservative_q(policy: nn.Module, data: Transitions, weight: float | None = None) -> Update:
     """Conservative Q-learning: the values of allowed actions are pressed down, and that of the recorded one is raised. The
     policy's scores are the values themselves. The next action is chosen by them and valued by the target network. Source:
     Kumar, Zhou, Tucker and Levine 2020, equation 4; van Hasselt, Guez and Silver 2016."""
     target = _network(data, data.masks.shape[1])
     target.load_state_dict(policy.state_dict())
-    weight = CONSERVATISM if data.rules is None else SESSION_CONSERVATISM
+    if weight is None:
+        weight = CONSERVATISM if data.rules is None else SESSION_CONSERVATISM
     optimiser = torch.optim.Adam(policy.parameters(), LEARNING_RATE)
 
     def update(batch: list[Tensor]) -> None:
