@@ -3,7 +3,8 @@
     python benchmarks/learning/sessions.py learn stock --minutes 3 --seeds 5 --shares stock_v1.json
     python benchmarks/learning/sessions.py learn stock --env costgym/MarketplaceSession-v0 --seeds 5 --shares stock_v0.json
     python benchmarks/learning/sessions.py learn tools --steps 3000000 --seeds 5 --out runs/sessions --shares tools_v1.json
-    python benchmarks/learning/sessions.py compare stock_v1.json stock_v0.json tools_v1.json --json sessions_learners.json
+    python benchmarks/learning/sessions.py rules --shares rules.json
+    python benchmarks/learning/sessions.py compare rules.json stock_v1.json tools_v1.json --json sessions_learners.json
 
 `stock` is sb3-contrib's `MaskablePPO` with its `MultiInputPolicy` and default settings, but for a discount of 0.995, rollouts
 of 512 steps in 8 environments and rewards divided by 20. `recurrent` is its `RecurrentPPO`, which knows no mask: an action that
@@ -45,7 +46,7 @@ from benchmarks.report import write_report
 
 SCALE = 1 / 20  # of rewards
 VALID, CHECKS = 60, 5  # sessions of a check, and checks in a training
-REFERENCES = ("paced", "tuned")
+REFERENCES = ("tuned",)
 OF_SB3: dict[str, Any] = {"n_steps": 512, "batch_size": 256, "gamma": 0.995, "device": "cpu"}
 Shares = NDArray[np.float64]
 Seen = dict[str, NDArray[np.float32]]
@@ -268,7 +269,8 @@ def learn(given: argparse.Namespace) -> None:
         actor = lesson.actor(lesson.best)
         found = {split: shares(actor, given.env, split, given.sessions).round(5) for split in splits_of(given.env)}
         print(given.what, seed, {split: round(float(of.mean()), 4) for split, of in found.items()}, flush=True)
-        runs.append({"learner": given.what, "env": given.env, "seed": seed, "curve": lesson.curve})
+        name = f"tools, {given.steps:,} decisions" if given.what == "tools" else given.what
+        runs.append({"learner": name, "env": given.env, "seed": seed, "curve": lesson.curve})
         runs[-1] |= {split: of.tolist() for split, of in found.items()}
         given.shares.write_text(json.dumps(runs), encoding="utf-8")
 
@@ -282,7 +284,7 @@ def interval(values: Shares) -> dict[str, Any]:
     return {"mean": round(mean, 4), "ci95": [round(mean - half, 4), round(mean + half, 4)]}
 
 
-def references(env_id: str, split: str, sessions: int, names: tuple[str, ...] = REFERENCES) -> dict[str, Shares]:
+def references(env_id: str, split: str, sessions: int, names: tuple[str, ...]) -> dict[str, Shares]:
     """The shares of agents on the first sessions of a split."""
     env: Any = costgym.make(env_id, split=split, disable_env_checker=True)
     numbers = env.unwrapped.numbers[:sessions]
@@ -290,20 +292,27 @@ def references(env_id: str, split: str, sessions: int, names: tuple[str, ...] = 
     return {name: np.array([play(env, agent, n, 0).value_share for n in numbers]) for name, agent in agents.items()}
 
 
+def rules(given: argparse.Namespace) -> None:
+    """Play the rules that learners are compared with."""
+    found = {split: references(given.env, split, given.sessions, REFERENCES) for split in splits_of(given.env)[1:]}
+    runs: list[dict[str, Any]] = [{"learner": name, "env": given.env} for name in REFERENCES]
+    for run in runs:
+        run |= {split: of[run["learner"]].tolist() for split, of in found.items()}
+    given.shares.write_text(json.dumps(runs), encoding="utf-8")
+
+
 def compare(given: argparse.Namespace) -> None:
     """Gather the runs of each learner: its mean over seeds on each split, and what it is above the rules, in pairs."""
     runs: list[dict[str, Any]] = [run for file in given.files for run in json.loads(Path(file).read_text(encoding="utf-8"))]
-    rules: dict[tuple[str, str], dict[str, Shares]] = {}
+    played = [run for run in runs if run["learner"] in REFERENCES]
     rows = []
-    for learner, env_id in dict.fromkeys((run["learner"], run["env"]) for run in runs):
+    for learner, env_id in dict.fromkeys((run["learner"], run["env"]) for run in runs if run not in played):
         own = [run for run in runs if (run["learner"], run["env"]) == (learner, env_id)]
         row: dict[str, Any] = {"learner": learner, "env": env_id, "seeds": [run["seed"] for run in own]}
         for split in splits_of(env_id)[1:]:
             by_seed = np.array([run[split] for run in own])  # (seeds, S)
-            if (env_id, split) not in rules:
-                rules[env_id, split] = references(env_id, split, by_seed.shape[1])
             mean = by_seed.mean(0)
-            above = {f"above_{name}": interval(mean - of) for name, of in rules[env_id, split].items()}
+            above = {f"above_{of['learner']}": interval(mean - np.array(of[split])) for of in played if of["env"] == env_id}
             row[split] = interval(mean) | {"over_seeds": over_seeds(by_seed.mean(1).tolist()), **above}
         print(json.dumps(row), flush=True)
         rows.append(row | {"curves": [run["curve"] for run in own]})
@@ -325,6 +334,11 @@ def main() -> None:
     one.add_argument("--sessions", type=int, default=300, help="that are played at the end")
     one.add_argument("--shares", type=Path, required=True, help="the file for the share of the value in each session")
     one.set_defaults(run=learn)
+    known = commands.add_parser("rules", help="play the rules that learners are compared with")
+    known.add_argument("--env", default=SESSION_1)
+    known.add_argument("--sessions", type=int, default=300)
+    known.add_argument("--shares", type=Path, required=True, help="as of learn")
+    known.set_defaults(run=rules)
     several = commands.add_parser("compare", help="compare what learners earned with the rules")
     several.add_argument("files", nargs="+")
     several.add_argument("--json", type=Path)
