@@ -22,6 +22,7 @@ from costgym.agents.base import SESSION_1
 from costgym.envs.wrappers import DictLayout
 from costgym.experiments.baselines import offline
 from costgym.experiments.baselines.methods import BatchAgent, measure, open_env
+from costgym.experiments.baselines.recorded import Transitions, best, of_dataset
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks.report import write_report
@@ -29,7 +30,7 @@ from benchmarks.report import write_report
 WEIGHT, COPIED_EVERY = offline.SESSION_CONSERVATISM, 100
 
 
-def theirs(data: offline.Transitions, updates: int, seed: int) -> Any:
+def theirs(data: Transitions, updates: int, seed: int) -> Any:
     """A function of observations (N, ...), by d3rlpy's trained values."""
     import d3rlpy
 
@@ -54,7 +55,7 @@ def theirs(data: offline.Transitions, updates: int, seed: int) -> Any:
     return values
 
 
-def ours(data: offline.Transitions, updates: int, seed: int) -> Any:
+def ours(data: Transitions, updates: int, seed: int) -> Any:
     """The same by our update, on the flat network."""
     flat = data._replace(rules=None)
     torch.manual_seed(seed)
@@ -81,7 +82,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     torch.set_num_threads(1)
-    data, env = offline.of_dataset(given.dataset, SESSION_1), open_env(SESSION_1, "", "test")
+    data, env = of_dataset(given.dataset, SESSION_1), open_env(SESSION_1, "", "test")
     layout, rows = DictLayout(env.observation_space), []
     for name, train in (("ours", ours), ("d3rlpy", theirs)):
         begin = time.process_time()
@@ -89,7 +90,7 @@ def main() -> None:
         seconds = round(time.process_time() - begin, 1)
 
         def act(observation: Any, info: Any, begins: Any, values: Any = values) -> NDArray[np.int64]:
-            return offline.best(values(layout.flat(observation)), observation, info["action_mask"], data.rules)
+            return best(values(layout.flat(observation)), observation, info["action_mask"], data.rules)
 
         rows.append({"learner": name, **measure(env, BatchAgent(act, SESSION_1), given.sessions)})
         rows[-1] |= {"seconds": seconds}

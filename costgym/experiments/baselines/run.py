@@ -106,7 +106,7 @@ def _check_dataset(name: str, wanted: Sequence[Unit]) -> None:
     if not offline:
         names = ", ".join(method.name for method in METHODS.values() if method.kind == "offline")
         raise ConfigError("--dataset", f"expected a method that learns from recorded episodes among --methods: {names}")
-    from costgym.experiments.baselines.offline import check_dataset
+    from costgym.experiments.baselines.recorded import check_dataset
 
     for env in dict.fromkeys(offline):
         check_dataset(name, env)

@@ -15,9 +15,10 @@ from transformers import DecisionTransformerConfig, DecisionTransformerModel
 from costgym.agents.base import SESSION_1
 from costgym.envs.wrappers import DictLayout
 from costgym.experiments.baselines.methods import Act, open_env
-from costgym.experiments.baselines.offline import _NEVER, LEARNING_RATE, REWARD_UNIT, SessionScores, Transitions, best
+from costgym.experiments.baselines.recorded import NEVER, REWARD_UNIT, SessionScores, Transitions, best
 from costgym.simulators.sessions.rules import SessionRules
 
+LEARNING_RATE = 1e-3
 STEPS = 10  # decisions that are looked back at
 BATCH, LAYERS, HEADS = 64, 2, 2
 LONGEST = 10  # decisions of a session by query, at most
@@ -91,7 +92,7 @@ def train(data: Transitions, chance: np.random.Generator, updates: int) -> Act:
         index, present, steps = windows(data, chance.integers(0, len(data.actions), BATCH))
         parts = (data.seen[index], data.actions[index], to_go[index] / scale, steps, present)
         scores = model(*(torch.from_numpy(part) for part in parts))
-        scores = scores.masked_fill(~torch.from_numpy(data.masks[index]), _NEVER).log_softmax(-1)
+        scores = scores.masked_fill(~torch.from_numpy(data.masks[index]), NEVER).log_softmax(-1)
         likelihood = scores.gather(-1, torch.from_numpy(data.actions[index])[..., None])[..., 0]
         loss = -likelihood[torch.from_numpy(present)].mean()
         optimiser.zero_grad()

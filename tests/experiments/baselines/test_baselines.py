@@ -204,7 +204,8 @@ def test_curves_show_the_limit_where_a_method_is_held_to_it() -> None:
 
 def test_conservative_values_prefer_the_best_recorded_action_to_an_untried_one() -> None:
     torch = pytest.importorskip("torch")
-    from costgym.experiments.baselines.offline import Transitions, _conservative_q, _network
+    from costgym.experiments.baselines.offline import _conservative_q, _network
+    from costgym.experiments.baselines.recorded import Transitions
 
     torch.manual_seed(0)
     count = 64
@@ -317,7 +318,7 @@ def test_sessions_side_by_side_are_measured_as_one_by_one() -> None:
 
 def test_a_decision_transformer_looks_back_within_an_episode_and_learns_what_was_done() -> None:
     pytest.importorskip("transformers")
-    from costgym.experiments.baselines.offline import Transitions
+    from costgym.experiments.baselines.recorded import Transitions
     from costgym.experiments.baselines.transformer import STEPS, returns_to_go, windows
 
     ended = np.array([False, False, True, False, True])
