@@ -395,7 +395,7 @@ def stepped(env_id: str, setting: Setting) -> dict[str, Any]:
     from benchmarks import device as benchmark
 
     if setting.device == "cpu":
-        raise Skipped("its kernels take minutes to compile for a CPU; `benchmarks/device.py --device cpu` runs them interpreted")
+        raise Skipped("its kernels compile for minutes on a CPU; `benchmarks/device.py --device cpu` runs them interpreted")
     count, steps, seconds = (64, 640, 0.01) if setting.small else (4096, 2_000_000, 5.0)
     compared: dict[str, Any] = benchmark.compare_device(env_id, setting.device, envs=count, steps=steps)
     assert not compared["differences"], f"{compared['differences']} steps differ, first at {compared['first']}"
