@@ -29,7 +29,8 @@ class _Wrapper(VectorWrapper):
     @property
     def autoreset_mode(self) -> AutoresetMode:
         """What follows the end of an episode."""
-        return self.metadata["autoreset_mode"]
+        mode: AutoresetMode = self.metadata["autoreset_mode"]
+        return mode
 
 
 class CostTuple(_Wrapper):
