@@ -73,8 +73,8 @@ def shares(act: Act, env_id: str, split: str, sessions: int) -> Shares:
 class Lesson:
     """One training: its processor time without that of its checks on `valid`, its curve, and its best policy so far."""
 
-    def __init__(self, given: argparse.Namespace, seed: int, actor: Callable[[Any], Act]) -> None:
-        self.env_id, self.minutes, self.seed, self.actor = given.env, given.minutes, seed, actor
+    def __init__(self, options: argparse.Namespace, seed: int, actor: Callable[[Any], Act]) -> None:
+        self.env_id, self.minutes, self.seed, self.actor = options.env, options.minutes, seed, actor
         self.curve: list[dict[str, float]] = []
         self.best: Any = None
         self.began = time.process_time()
@@ -128,18 +128,18 @@ def with_sb3(make_model: Callable[[Any], Any], lesson: Lesson) -> None:
     make_model(env).learn(10**9, callback=Checked())
 
 
-def stock(given: argparse.Namespace, seed: int) -> Lesson:
+def stock(options: argparse.Namespace, seed: int) -> Lesson:
     from sb3_contrib import MaskablePPO
 
     def actor(policy: Any) -> Act:
         return lambda seen, masks, begins: policy.predict(seen, action_masks=masks, deterministic=True)[0]
 
-    lesson = Lesson(given, seed, actor)
+    lesson = Lesson(options, seed, actor)
     with_sb3(lambda env: MaskablePPO("MultiInputPolicy", env, seed=seed, **OF_SB3), lesson)
     return lesson
 
 
-def recurrent(given: argparse.Namespace, seed: int) -> Lesson:
+def recurrent(options: argparse.Namespace, seed: int) -> Lesson:
     from sb3_contrib import RecurrentPPO
 
     def actor(policy: Any) -> Act:
@@ -152,12 +152,12 @@ def recurrent(given: argparse.Namespace, seed: int) -> Lesson:
 
         return act
 
-    lesson = Lesson(given, seed, actor)
+    lesson = Lesson(options, seed, actor)
     with_sb3(lambda env: RecurrentPPO("MultiInputLstmPolicy", env, seed=seed, **OF_SB3), lesson)
     return lesson
 
 
-def torchrl(given: argparse.Namespace, seed: int) -> Lesson:
+def torchrl(options: argparse.Namespace, seed: int) -> Lesson:
     from tensordict import TensorDict
     from tensordict.nn import TensorDictModule
     from torch import nn
@@ -167,7 +167,7 @@ def torchrl(given: argparse.Namespace, seed: int) -> Lesson:
 
     torch.manual_seed(seed)
     count, length, batch, epochs = 64, 64, 256, 4
-    envs: Any = costgym.make_vec(given.env, count, split="train", autoreset_mode=AutoresetMode.SAME_STEP)
+    envs: Any = costgym.make_vec(options.env, count, split="train", autoreset_mode=AutoresetMode.SAME_STEP)
     width = sum(int(np.prod(space.shape)) for space in envs.single_observation_space.values())
 
     def layers(outputs: int) -> nn.Module:
@@ -190,7 +190,7 @@ def torchrl(given: argparse.Namespace, seed: int) -> Lesson:
     loss = ClipPPOLoss(chooses, value, clip_epsilon=0.2, entropy_coeff=0.003, normalize_advantage=True)
     advantage = GAE(gamma=0.995, lmbda=0.95, value_network=value)
     optimizer = torch.optim.Adam(loss.parameters(), lr=3e-4)
-    lesson, steps = Lesson(given, seed, actor), 0
+    lesson, steps = Lesson(options, seed, actor), 0
     lesson.begin(envs)
     observation, _ = envs.reset(seed=seed)
     while lesson.goes_on(steps, policy):
@@ -211,16 +211,16 @@ def torchrl(given: argparse.Namespace, seed: int) -> Lesson:
         data, steps = data.reshape(-1), steps + count * length
         for _ in range(epochs):
             for part in torch.randperm(len(data)).split(batch):
-                found = loss(data[part])
+                terms = loss(data[part])
                 optimizer.zero_grad()
-                (found["loss_objective"] + found["loss_critic"] + found["loss_entropy"]).backward()
+                (terms["loss_objective"] + terms["loss_critic"] + terms["loss_entropy"]).backward()
                 nn.utils.clip_grad_norm_(loss.parameters(), 0.5)
                 optimizer.step()
     return lesson
 
 
-def tools(given: argparse.Namespace, seed: int) -> Lesson:
-    folder, env = given.out / f"seed-{seed}", costgym.make(given.env, disable_env_checker=True)
+def tools(options: argparse.Namespace, seed: int) -> Lesson:
+    folder, env = options.out / f"seed-{seed}", costgym.make(options.env, disable_env_checker=True)
     rules = env.unwrapped.rules  # type: ignore[attr-defined]
 
     def actor(network: Any) -> Act:
@@ -231,8 +231,8 @@ def tools(given: argparse.Namespace, seed: int) -> Lesson:
 
         return act
 
-    lesson = Lesson(given, seed, actor)
-    lesson.begin(costgym.make_vec(given.env, 2))
+    lesson = Lesson(options, seed, actor)
+    lesson.begin(costgym.make_vec(options.env, 2))
 
     def check(steps: int) -> None:
         network = SessionNetwork.of_rules(rules)
@@ -241,14 +241,14 @@ def tools(given: argparse.Namespace, seed: int) -> Lesson:
 
     class Checks(Callback):
         def on_step(self, step: TrainingStep) -> bool:
-            if given.steps * (len(lesson.curve) + 1) / 10 <= step.step < given.steps and (folder / "checkpoints").exists():
+            if options.steps * (len(lesson.curve) + 1) / 10 <= step.step < options.steps and (folder / "checkpoints").exists():
                 check(step.step)
             return False
 
-    train_ppo(folder, seed=seed, env=given.env, steps=given.steps, callback=Checks(), **given.settings)
-    check(given.steps)
-    best = given.out / f"seed-{seed}-best"
-    save_checkpoint(best, given.steps, lesson.best.state_dict(), {}, {})
+    train_ppo(folder, seed=seed, env=options.env, steps=options.steps, callback=Checks(), **options.settings)
+    check(options.steps)
+    best = options.out / f"seed-{seed}-best"
+    save_checkpoint(best, options.steps, lesson.best.state_dict(), {}, {})
     (best / CONFIG).write_bytes((folder / CONFIG).read_bytes())
     return lesson
 
@@ -260,19 +260,19 @@ def splits_of(env_id: str) -> tuple[str, ...]:
     return ("valid", "test") if env_id == SESSION else ("valid", "test", "shifted")
 
 
-def learn(given: argparse.Namespace) -> None:
+def learn(options: argparse.Namespace) -> None:
     """Train a learner under some seeds, and play the best policy of each."""
     torch.set_num_threads(1)
     runs = []
-    for seed in range(given.seed, given.seed + given.seeds):
-        lesson = LEARNERS[given.what](given, seed)
+    for seed in range(options.seed, options.seed + options.seeds):
+        lesson = LEARNERS[options.what](options, seed)
         actor = lesson.actor(lesson.best)
-        found = {split: shares(actor, given.env, split, given.sessions).round(5) for split in splits_of(given.env)}
-        print(given.what, seed, {split: round(float(of.mean()), 4) for split, of in found.items()}, flush=True)
-        name = f"tools, {given.steps:,} decisions" if given.what == "tools" else given.what
-        runs.append({"learner": name, "env": given.env, "seed": seed, "curve": lesson.curve})
-        runs[-1] |= {split: of.tolist() for split, of in found.items()}
-        given.shares.write_text(json.dumps(runs), encoding="utf-8")
+        measured = {split: shares(actor, options.env, split, options.sessions).round(5) for split in splits_of(options.env)}
+        print(options.what, seed, {split: round(float(of.mean()), 4) for split, of in measured.items()}, flush=True)
+        name = f"tools, {options.steps:,} decisions" if options.what == "tools" else options.what
+        runs.append({"learner": name, "env": options.env, "seed": seed, "curve": lesson.curve})
+        runs[-1] |= {split: of.tolist() for split, of in measured.items()}
+        options.shares.write_text(json.dumps(runs), encoding="utf-8")
 
 
 # -- what they earn ---------------------------------------------------------------------------------------------------------
@@ -292,33 +292,33 @@ def references(env_id: str, split: str, sessions: int, names: tuple[str, ...]) -
     return {name: np.array([play(env, agent, n, 0).value_share for n in numbers]) for name, agent in agents.items()}
 
 
-def rules(given: argparse.Namespace) -> None:
+def rules(options: argparse.Namespace) -> None:
     """Play the rules that learners are compared with."""
-    found = {split: references(given.env, split, given.sessions, REFERENCES) for split in splits_of(given.env)[1:]}
-    runs: list[dict[str, Any]] = [{"learner": name, "env": given.env} for name in REFERENCES]
+    measured = {split: references(options.env, split, options.sessions, REFERENCES) for split in splits_of(options.env)[1:]}
+    runs: list[dict[str, Any]] = [{"learner": name, "env": options.env} for name in REFERENCES]
     for run in runs:
-        run |= {split: of[run["learner"]].tolist() for split, of in found.items()}
-    given.shares.write_text(json.dumps(runs), encoding="utf-8")
+        run |= {split: of[run["learner"]].tolist() for split, of in measured.items()}
+    options.shares.write_text(json.dumps(runs), encoding="utf-8")
 
 
-def compare(given: argparse.Namespace) -> None:
+def compare(options: argparse.Namespace) -> None:
     """Gather the runs of each learner: its mean over seeds on each split, and what it is above the rules, in pairs."""
-    runs: list[dict[str, Any]] = [run for file in given.files for run in json.loads(Path(file).read_text(encoding="utf-8"))]
+    runs: list[dict[str, Any]] = [run for file in options.files for run in json.loads(Path(file).read_text(encoding="utf-8"))]
     played = [run for run in runs if run["learner"] in REFERENCES]
     rows = []
     for learner, env_id in dict.fromkeys((run["learner"], run["env"]) for run in runs if run not in played):
-        own = [run for run in runs if (run["learner"], run["env"]) == (learner, env_id)]
-        row: dict[str, Any] = {"learner": learner, "env": env_id, "seeds": [run["seed"] for run in own]}
+        own_runs = [run for run in runs if (run["learner"], run["env"]) == (learner, env_id)]
+        row: dict[str, Any] = {"learner": learner, "env": env_id, "seeds": [run["seed"] for run in own_runs]}
         for split in splits_of(env_id)[1:]:
-            by_seed = np.array([run[split] for run in own])  # (seeds, S)
+            by_seed = np.array([run[split] for run in own_runs])  # (seeds, S)
             mean = by_seed.mean(0)
             above = {f"above_{of['learner']}": interval(mean - np.array(of[split])) for of in played if of["env"] == env_id}
             row[split] = interval(mean) | above
             if len(own) > 1:
                 row[split]["over_seeds"] = over_seeds(by_seed.mean(1).tolist())
         print(json.dumps(row), flush=True)
-        rows.append(row | {"curves": [run["curve"] for run in own]})
-    write_report({"rows": rows}, given.json, ("numpy", "gymnasium", "stable_baselines3", "sb3_contrib", "torch"))
+        rows.append(row | {"curves": [run["curve"] for run in own_runs]})
+    write_report({"rows": rows}, options.json, ("numpy", "gymnasium", "stable_baselines3", "sb3_contrib", "torch"))
 
 
 def main() -> None:
@@ -345,8 +345,8 @@ def main() -> None:
     several.add_argument("files", nargs="+")
     several.add_argument("--json", type=Path)
     several.set_defaults(run=compare)
-    given = parser.parse_args()
-    given.run(given)
+    options = parser.parse_args()
+    options.run(options)
 
 
 if __name__ == "__main__":

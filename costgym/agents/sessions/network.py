@@ -78,31 +78,30 @@ class SessionNetwork(nn.Module):  # type: ignore[misc, unused-ignore]
         new = torch.where(called[:, None], self.remember(ended, old), old)
         return memory.scatter(1, index, new[:, None])
 
-    def _left(self, seen: dict[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
-        """What an observation of version 1 shows: credits and seconds left (B, 2), the number of queries left (B,), and which
-        actions are no tool that has refused a call for this query (B, actions)."""
+    def _left(self, seen: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """What an observation of version 1 shows: credits and seconds left (B, 2), and the number of queries left (B,)."""
         columns = [self._names["resources"].index(name) for name in ("credits", "time")]
         left = (seen["resources"][:, columns] * seen["resources"].new_tensor([CREDITS, SECONDS])).expm1()
-        still_open = seen["tools"][..., self._names["tools"].index("shut")] < 0.5
-        others = torch.ones_like(still_open[:, :2])
-        return left, (seen["query"][:, -1] * QUERIES).expm1().clamp_min(1.0), torch.cat([still_open, others], 1)
+        return left, (seen["query"][:, -1] * QUERIES).expm1().clamp_min(1.0)
 
-    def forward(
-        self, seen: dict[str, Tensor], left: Tensor | None, mask: Tensor, memory: Tensor | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """Return the logits (B, actions), far below all others where the mask (B, actions) forbids, and state values (B,).
+    def still_open(self, tools: Tensor) -> Tensor:
+        """Which actions (B, actions) are no tool that has refused a call for this query, as the tools (B, T, columns) of
+        version 1 show."""
+        still_open = tools[..., self._names["tools"].index("shut")] < 0.5
+        return torch.cat([still_open, torch.ones_like(still_open[:, :2])], 1)
 
-        `left` (B, 2) is what `LEFT` names, None in version 1, and `memory` (B, tools, width) that of the tools, where
-        observations are raw.
-        """
+    def read(
+        self, seen: dict[str, Tensor], left: Tensor | None, memory: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return what was read (B, k, H) of each tool that serves the query, their slots (B, k), the context (B, H), and the
+        share of the queries that are left (B,); arguments as for `forward`."""
         tools, query, resources = seen["tools"], seen["query"], seen["resources"]
         rows = tools[..., _SERVES].topk(self.most).indices  # (B, k)
         serving = tools.gather(1, rows.unsqueeze(-1).expand(-1, -1, tools.shape[-1]))
         serves = serving[..., _SERVES].unsqueeze(-1)
         queries = query[:, self._names["query"].index("queries_left")]
         if left is None:
-            left, count, still_open = self._left(seen)
-            mask = mask & still_open
+            left, count = self._left(seen)
         else:
             count = 100.0 * queries.clamp_min(0.01)
         share = (left.clamp(1e-3, _MOST_LEFT) / count.unsqueeze(-1)).log()  # for one query
@@ -120,13 +119,29 @@ class SessionNetwork(nn.Module):  # type: ignore[misc, unused-ignore]
         wide = situation.unsqueeze(1).expand(-1, self.most, -1)
         h = self.tool(torch.cat([serving[..., self._own], derived, wide], -1)) * serves  # (B, k, H)
         context = self.all(torch.cat([h.sum(1) / serves.sum(1).clamp_min(1.0), h.amax(1), situation], -1))
+        return h, rows, context, queries
+
+    def score(self, h: Tensor, rows: Tensor, context: Tensor, actions: int) -> Tensor:
+        """Return the logits (B, actions) of what `read` returned, or of another context."""
         calls = self.call(torch.cat([h, context.unsqueeze(1).expand_as(h)], -1)).squeeze(-1)
-        logits = torch.zeros_like(mask, dtype=calls.dtype).scatter(1, rows, calls)
-        logits = torch.cat([logits[:, :-2], self.others(context)], -1)
+        logits = calls.new_zeros(len(calls), actions - 2).scatter(1, rows, calls)
+        logits = torch.cat([logits, self.others(context)], -1)
         # no action becomes so unlikely that it is never tried again
-        logits = _BOUND * torch.tanh(logits / _BOUND)
+        return _BOUND * torch.tanh(logits / _BOUND)
+
+    def forward(
+        self, seen: dict[str, Tensor], left: Tensor | None, mask: Tensor, memory: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Return the logits (B, actions), far below all others where the mask (B, actions) forbids, and state values (B,).
+
+        `left` (B, 2) is what `LEFT` names, None in version 1, and `memory` (B, tools, width) that of the tools, where
+        observations are raw.
+        """
+        h, rows, context, queries = self.read(seen, left, memory)
+        if left is None:
+            mask = mask & self.still_open(seen["tools"])
         # what is still to be had is in proportion to the queries that are left
-        return masked(logits, mask), self.value(context).squeeze(-1) * queries
+        return masked(self.score(h, rows, context, mask.shape[-1]), mask), self.value(context).squeeze(-1) * queries
 
 
 class Watching:
