@@ -69,6 +69,16 @@ def test_every_block_of_a_page_runs(page: Path, tmp_path: Path) -> None:
         assert ran.returncode == 0, f"{page.name}, block {number}:\n{code}\n{ran.stdout[-2000:]}\n{ran.stderr[-4000:]}"
 
 
+def test_every_loop_that_learns_with_pytorch_sets_its_threads() -> None:
+    """Without `OMP_NUM_THREADS`, which a plain shell does not set, small networks take several times as long."""
+    loops = {
+        f"{page.name} {number}": code for page in PAGES for number, (_, code) in enumerate(blocks(page)) if ".learn(" in code
+    }
+    loops |= {path.name: code for path in ROOT.glob("examples/*.py") if ".learn(" in (code := path.read_text(encoding="utf-8"))}
+    assert len(loops) >= 4
+    assert [name for name, code in loops.items() if "torch.set_num_threads(1)" not in code] == []
+
+
 def prose(page: Path) -> str:
     """A page without its fenced blocks."""
     return re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)

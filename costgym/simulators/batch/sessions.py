@@ -101,15 +101,14 @@ SessionState: Any = namedtuple("SessionState", (*State._fields, "sessions"))
 
 class SessionBatch(Batch):
     """N episodes of the drawn `sessions`, under one `budget` for all or, where it is None, each session's own, with at most
-    `at_once` calls in flight, or any number where that is None."""
+    `at_once` calls in flight, or any number where that is None, and at most `most` calls in an episode."""
 
     state: Any  # a `SessionState`
 
     def __init__(
-        self, rules: SessionRules, count: int, budget: Budget | None, enforcement: Enforcement, at_once: int | None
+        self, rules: SessionRules, count: int, budget: Budget | None, enforcement: Enforcement, at_once: int | None, most: int
     ) -> None:
-        self.world, self.count, self.at_once, self.numbers = session_world(rules, 0), count, at_once, []
-        self.most = None
+        self.world, self.count, self.at_once, self.most, self.numbers = session_world(rules, 0), count, at_once, most, []
         self.session_rules, self._budget = rules, budget
         # with seconds limited, a call may be cut off while it loads, and then costs nothing
         self.rules = make_rules(self.world, budget or Budget(), enforcement)._replace(

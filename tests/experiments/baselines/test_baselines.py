@@ -216,7 +216,7 @@ def test_conservative_values_prefer_the_best_recorded_action_to_an_untried_one()
     network = _network(data, 4)
     update = _conservative_q(network, data)
     for _ in range(500):
-        update([torch.from_numpy(part) for part in data])
+        update([torch.from_numpy(part) for part in data.arrays])
     values = network(torch.ones(2)).tolist()
     assert values[0] > values[1] > values[2]
 
