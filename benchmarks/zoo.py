@@ -51,11 +51,12 @@ AGENTS: dict[str, tuple[str, str, str]] = {
     ),
     "sessions": (
         "sessions",
-        "masked PPO on version 1 of sessions at the level medium, the best seed on valid",
-        "costgym train ppo --env costgym/MarketplaceSession-v1 --steps 2000000 --seed 0",
+        "masked PPO on version 1 of sessions at the level medium, the best weights on valid",
+        "costgym train ppo --env costgym/MarketplaceSession-v1 --steps 6000000 --seed 0",
     ),
 }
-"""By folder. `sessions-v0` was trained by version 0.2, and stays for version 0 of sessions."""
+"""By folder. `sessions` ships the best weights on valid of `learning/sessions.py learn tools`; `sessions-v0`, of version 0.2,
+stays for version 0 of sessions."""
 ENTRIES = {
     "recorded": (["zoo:toolplanner"], "Trained, and too slow to be played by default: recorded, and replayed here."),
     "replayed": (

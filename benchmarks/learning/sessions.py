@@ -313,7 +313,9 @@ def compare(options: argparse.Namespace) -> None:
             by_seed = np.array([run[split] for run in own_runs])  # (seeds, S)
             mean = by_seed.mean(0)
             above = {f"above_{of['learner']}": interval(mean - np.array(of[split])) for of in played if of["env"] == env_id}
-            row[split] = interval(mean) | {"over_seeds": over_seeds(by_seed.mean(1).tolist()), **above}
+            row[split] = interval(mean) | above
+            if len(own_runs) > 1:
+                row[split]["over_seeds"] = over_seeds(by_seed.mean(1).tolist())
         print(json.dumps(row), flush=True)
         rows.append(row | {"curves": [run["curve"] for run in own_runs]})
     write_report({"rows": rows}, options.json, ("numpy", "gymnasium", "stable_baselines3", "sb3_contrib", "torch"))
