@@ -61,12 +61,15 @@ def make_vec(
         kwargs: arguments of the environment and of `gymnasium.make_vec`.
 
     Raises:
-        ConfigError: there is no such device, or an argument of the native environment is given for another one.
+        ConfigError: there is no such device, an argument of the native environment is given for another one, or `num_envs` is
+            not positive.
         MissingExtra: an extra that the arguments need is not installed.
         UnknownName: the id is unknown; the message has the nearest ones.
     """
     if env_id not in gym.registry:
         raise UnknownName("environment", env_id, _known())
+    if isinstance(num_envs, bool) or not isinstance(num_envs, int) or num_envs < 1:
+        raise ConfigError("num_envs", f"expected a positive whole number, got {num_envs!r:.60}")
     if gym.spec(env_id).vector_entry_point is None:
         of_native = {"device": device != "cpu", "tensors": tensors, "graph": graph}
         of_native |= {name: name in kwargs for name in NATIVE_ARGUMENTS}

@@ -220,3 +220,10 @@ def test_samples_of_version_1_are_calls_that_can_be_read_with_some_nonsense_betw
         known = [call for call in calls if call.name in tools]
         assert {call.name for call in known} == set(tools)
         assert [check_arguments(tools[call.name], call.arguments) for call in known] == [None] * len(known)
+
+
+@pytest.mark.parametrize("number", [0, -1, 2.5, "3", True])
+@pytest.mark.parametrize("env_id", ["costgym/Marketplace-v0", "costgym/OpenCATP-v1"])
+def test_a_vector_of_no_environments_is_refused_in_a_sentence(env_id: str, number: Any) -> None:
+    with pytest.raises(costgym.ConfigError, match="num_envs: expected a positive whole number, got"):
+        costgym.make_vec(env_id, number)
