@@ -4,11 +4,16 @@
     python benchmarks/session_ladder.py --split test --sessions 300 --json benchmarks/results/session_ladder.json
     python benchmarks/session_ladder.py --split valid --sessions 300 --returns costgym/envs/reference_returns.json
     python benchmarks/session_ladder.py --tune --levels medium --sessions 300
+    python benchmarks/session_ladder.py --beside --split test --json benchmarks/results/session_ladder_beside.json
 
 A level holds where each step of do-nothing, greedy, paced, tuned, informed is larger than nothing with an interval of 95 % over
 pairs. Every agent plays every session once, under seed 0. Figures are shares of the value of all queries; `--json` also holds
 the mean returns that `costgym.normalized_score` takes. `--tune` plays a grid of the constants of `tuned` on `train`. The
 extreme level plays a tenth of the sessions.
+
+`--beside` plays beside `tuned` what is newer than the frozen ladder: `hedged`, whose calls run side by side; the planner over
+honest forks, on `--planned` sessions of the level medium; and `declining`, the best of 145 rules that were drawn from a wider
+space of constants and compared on up to 1,960 sessions of `train`. It also computes the tighter bound.
 """
 
 from __future__ import annotations
@@ -18,6 +23,7 @@ import itertools
 import json
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +32,12 @@ from numpy.typing import NDArray
 
 import costgym
 from costgym.agents import make_agent
-from costgym.agents.base import SESSION, Agent
+from costgym.agents.base import SESSION, SESSION_1, Agent
+from costgym.agents.sessions.planning import Planner
 from costgym.agents.sessions.policies import IndexPolicy
 from costgym.experiments.play.episodes import play
+from costgym.simulators.sessions.informed import value_bound
+from costgym.simulators.sessions.tighter_bound import tighter_bound
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.report import write_report
@@ -91,6 +100,51 @@ def ladder(level: str, split: str, sessions: int) -> dict[str, Any]:
     return {"level": level, "sessions": sessions, "holds": holds, "rows": rows, "gaps": gaps}
 
 
+class Declining(IndexPolicy):
+    """`tuned` with other constants, whose optimism falls to nothing as the session ends."""
+
+    def __init__(self) -> None:
+        super().__init__("declining", memory=True, paced=True, optimism=0.86, bought=0.89, later=1.0)
+
+    def _enter(self, number: int, prices: NDArray[np.float64], tools: NDArray[np.float32], info: dict[str, Any]) -> None:
+        self.optimism = 0.86 * (1.0 - number / self._rules.queries)
+        super()._enter(number, prices, tools, info)
+
+
+def beside(level: str, split: str, sessions: int, planned: int = 50) -> dict[str, Any]:
+    """Play at a level what the ladder does not hold, beside `tuned`, and compute the tighter bound."""
+    settings = {"level": level, "split": split, "disable_env_checker": True}
+    env, overlapping = (costgym.make(SESSION_1, concurrent=which, **settings) for which in (False, True))
+    plans = {"planner": (Planner(env.unwrapped), env, min(planned, sessions))} if level == "medium" and planned else {}
+    base = values(make_agent("tuned", SESSION_1), env, sessions)[:, 0]
+    rows = []
+    for name, (agent, world, count) in {
+        "hedged": (make_agent("hedged", SESSION_1), overlapping, sessions),
+        "declining": (Declining(), env, sessions),
+        **plans,
+    }.items():
+        share = values(agent, world, count)[:, 0]
+        above = share - base[:count]
+        rows.append({"agent": name, "sessions": count, "value_share": float(share.mean()), "half": half(share)})
+        rows[-1] |= {"above_tuned": float(above.mean()), "half_above": half(above)}
+        print(
+            f"{level:8} {name:16} {share.mean():.4f} ± {half(share):.4f}  {above.mean():+.4f} ± {half(above):.4f}", flush=True
+        )
+    tight = []
+    for number in env.unwrapped.numbers[:sessions]:  # type: ignore[attr-defined]
+        env.reset(seed=0, options={"task": number})
+        episode = env.unwrapped.account()  # type: ignore[attr-defined]
+        limits = [np.inf if limit is None else limit for limit in (episode.budget.price, episode.budget.seconds)]
+        session, usual = episode.session, [tool.usual for tool in episode.tools]
+        worth = session.value.sum()
+        tight.append((tighter_bound(session, *limits, usual) / worth, value_bound(session, *limits) / worth))
+    share, closed = np.array(tight)[:, 0], np.subtract(*np.array(tight).T[::-1])
+    print(f"{level:8} {'tighter bound':16} {share.mean():.4f} ± {half(share):.4f}  {-closed.mean():+.4f} ± {half(closed):.4f}")
+    rows.append({"agent": "tighter bound", "sessions": sessions, "value_share": float(share.mean()), "half": half(share)})
+    rows[-1] |= {"below_bound": float(closed.mean()), "half_below": half(closed)}
+    return {"level": level, "rows": rows}
+
+
 def tune(level: str, sessions: int) -> dict[str, Any]:
     """Play a grid of the constants of `tuned` at a level, on `train`."""
     env = costgym.make("costgym/MarketplaceSession-v1", level=level, split="train", disable_env_checker=True)
@@ -109,11 +163,14 @@ def main() -> None:
     parser.add_argument("--split", default="valid", help="sessions that are played; levels are accepted on valid")
     parser.add_argument("--sessions", type=int, default=300)
     parser.add_argument("--tune", action="store_true", help="play the grid of constants instead")
+    parser.add_argument("--beside", action="store_true", help="play what the ladder does not hold, beside tuned")
+    parser.add_argument("--planned", type=int, default=50, help="sessions of the planner")
     parser.add_argument("--returns", type=Path, help="write the mean returns by environment and agent, for normalized_score")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
+    play_level = partial(beside, planned=options.planned) if options.beside else ladder
     levels = [
-        (tune(level, count) if options.tune else ladder(level, options.split, count))
+        (tune(level, count) if options.tune else play_level(level, options.split, count))
         for level in options.levels.split(",")
         for count in [max(2, options.sessions // (EXTREME if level == "extreme" else 1))]
     ]

@@ -1,6 +1,7 @@
 """Tiny random worlds and sessions, and every short play of them: what beats the optimum that is claimed."""
 
 import json
+from functools import cache
 from itertools import product
 from random import Random
 from typing import Any
@@ -17,6 +18,7 @@ from costgym.simulators.scenario import Scenario, load_scenario, parse_scenario
 from costgym.simulators.sessions.episode import SessionEpisode, session_world
 from costgym.simulators.sessions.informed import value_bound
 from costgym.simulators.sessions.rules import SessionRules
+from costgym.simulators.sessions.tighter_bound import tighter_bound
 from costgym.simulators.status import Status
 from costgym.simulators.world import World
 from costgym.simulators.world.episode import Episode
@@ -275,18 +277,26 @@ def errors_above_the_bound(rules: SessionRules, number: int, budget: Budget | No
     limits = world.episode(number, 0, budget, enforcement).budget
     price, seconds = (float("inf") if limit is None else float(limit) for limit in (limits.price, limits.seconds))
     assert world.session is not None
-    bound = value_bound(world.session, price, seconds)
+    loose = value_bound(world.session, price, seconds)
+    tries = range(CHOSEN_ON, CHOSEN_ON + TRIED_ON)
 
     def values(policy: Policy, seeds: range) -> list[float]:
         return [_value(world.episode(number, seed, budget, enforcement), policy) for seed in seeds]
 
+    @cache
+    def bound(usual: tuple[Status, ...]) -> float:
+        tight = tighter_bound(world.session, price, seconds, usual)
+        assert tight <= loose
+        return tight
+
+    # how tools usually fail follows from the seed, and so does the tighter bound
+    bounds = np.array([bound(tuple(t.usual for t in world.episode(number, seed, budget, enforcement).tools)) for seed in tries])
     policies: list[Policy] = list(product((None, 0, 1, 2), repeat=QUERIES))
     policies.sort(key=lambda policy: -sum(values(policy, range(CHOSEN_ON))))
     above = []
     for policy in policies[:CHOSEN]:
-        reached = np.array(values(policy, range(CHOSEN_ON, CHOSEN_ON + TRIED_ON)))
-        error = max(float(reached.std(ddof=1)) / TRIED_ON**0.5, 1e-9)
-        above.append((float(reached.mean()) - bound) / error)
+        margins = np.array(values(policy, tries)) - bounds
+        above.append(float(margins.mean()) / max(float(margins.std(ddof=1)) / TRIED_ON**0.5, 1e-9))
     return max(above)
 
 

@@ -1,5 +1,7 @@
 """The references of sessions: what they know, and in which order they stand."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -13,6 +15,7 @@ from costgym.simulators.errors import ConfigError
 from costgym.simulators.sessions.beliefs import ToolBeliefs
 from costgym.simulators.sessions.informed import value_bound
 from costgym.simulators.sessions.rules import SessionRules
+from costgym.simulators.sessions.tighter_bound import tighter_bound
 from costgym.simulators.status import Status
 
 NAMES = (
@@ -52,10 +55,14 @@ def test_no_policy_passes_the_bound_on_average_over_luck(name: str) -> None:
     env = costgym.make(LEVELS, split="valid", disable_env_checker=True, **SMALL)
     agent = make_agent(name, LEVELS)
     for number in (100_000, 100_001, 100_002):
-        values = [play(env, agent, number, seed).value for seed in range(12)]  # type: ignore[attr-defined]
-        episode = env.unwrapped.account()  # type: ignore[attr-defined]
-        bound = value_bound(episode.session, episode.budget.price, episode.budget.seconds)
-        assert np.mean(values) <= bound
+        values, bounds = [], []
+        for seed in range(12):
+            episode: Any = play(env, agent, number, seed)
+            limits = episode.session, episode.budget.price, episode.budget.seconds
+            values.append(episode.value)
+            bounds.append(tighter_bound(*limits, [tool.usual for tool in episode.tools]))
+            assert bounds[-1] <= value_bound(*limits)
+        assert np.mean(values) <= np.mean(bounds)
 
 
 def test_the_same_seed_plays_the_same_session() -> None:

@@ -14,6 +14,7 @@ from costgym.simulators.sessions.draw import Session, draw_session
 from costgym.simulators.sessions.episode import SessionEpisode, session_world
 from costgym.simulators.sessions.informed import limits, odds, spending, value_bound
 from costgym.simulators.sessions.rules import FAILURES, SessionRules
+from costgym.simulators.sessions.tighter_bound import tighter_bound
 from costgym.simulators.status import Status
 from tests.helpers.worlds import state
 
@@ -200,7 +201,8 @@ def test_no_policy_passes_the_bound_of_small_sessions_solved_exactly(number: int
     session = draw_session(rules, number)
     for money in (3, 8, 15, 30):
         bound, value = value_bound(session, float(money), float("inf")), exact(session, money)
-        assert value <= bound + 1e-9
+        tight = tighter_bound(session, float(money), float("inf"), [Status.SERVER_ERROR] * rules.tools)
+        assert value <= tight + 1e-9 and tight <= bound
         assert bound <= session.value.sum() + 1e-9
 
 
