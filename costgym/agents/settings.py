@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any, Self, TypeVar, get_args
+from typing import Any, ClassVar, Self, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -71,6 +71,7 @@ class PolicyConfig(BaseModel):
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    other_envs: ClassVar[tuple[str, ...]] = ()  # that policies of this kind may have learnt in, besides the usual one
     format: str = Field(default=FORMAT, description="Version of this format.")
     version: str = Field(default=__version__, description="Version of costgym that wrote the file.")
     trainer: str = Field(description="Name of the trainer, as in `costgym train NAME`.")
@@ -108,7 +109,7 @@ def read_config(run: str | Path, kind: type[Config]) -> Config:
     if document.get("trainer") not in trainers:
         raise DataError(path, f"expected a run of {' or '.join(trainers)}, got one of {document.get('trainer')!r}", "trainer")
     env = kind.model_fields["env"].default
-    if document.get("env") != env:
+    if document.get("env") not in (env, *kind.other_envs):
         raise DataError(path, f"expected a policy for {env}, got one for {document.get('env')!r}", "env")
     try:
         config = kind.model_validate(document)

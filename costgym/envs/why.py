@@ -143,7 +143,7 @@ def _tools(world: ToolEnv[Any, Any], episode: Episode, end: str) -> str:
     else:
         instead = "no plan that passes was found for comparison"
     if not world.succeeded:
-        reason = end or _failure(world, episode, unit)
+        reason = end or _failure(episode, unit)
         if episode.exceeded in ("price", "calls") and passes and (mistake := _dearer(episode, play, name)):
             reason += f": {mistake}"
         return f"It failed because {reason}; {instead}."
@@ -211,7 +211,7 @@ def _answer(episode: Episode) -> tuple[str | None, bool, list[bool]]:
     return answer, gave_up, read_facts(episode.needs, episode.known, answer, episode.task.query)[0]
 
 
-def _failure(world: ToolEnv[Any, Any], episode: Episode, unit: str) -> str:
+def _failure(episode: Episode, unit: str) -> str:
     answer, gave_up, stated = _answer(episode)
     met, clean = episode.needs_met(stated)
     if not clean:

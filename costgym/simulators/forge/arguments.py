@@ -114,6 +114,7 @@ def arguments_of(
 
 def _add_optional(arguments: list[ArgumentDraft], operation: Operation, subject: list[str], kind: str, graph: Graph) -> None:
     """Add the first optional arguments that can be said, and for a new thing what it refers to, to the required ones."""
+    # lazy: reading an argument adds its entity to the graph, so reading stops with the last one that is needed
     optional = (
         draft
         for parameter in operation.parameters

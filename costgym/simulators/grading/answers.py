@@ -69,7 +69,7 @@ def read_answer(needs: Sequence[Need], answer: str, query: str = "") -> AnswerRe
     ]
     stated = sum(present and (need.asked or need.optional) for present, need in zip(found_facts, needs, strict=True))
     query_values = _request_values(query, tuple(_request_texts(needs)))
-    stray = _strays(answer, text, values, covered, asked_facts, query_values)
+    stray = _strays(answer, values, covered, asked_facts, query_values)
     if len(answer) > MAX_CHARACTERS:
         stray = max(stray, len(answer))
     wanted = sum(need.asked or need.optional for need in needs)
@@ -153,14 +153,13 @@ def _request_values(query: str, request_texts: tuple[str, ...]) -> tuple[tuple[V
 
 def _strays(
     answer: str,
-    text: str,
     values: Sequence[Value],
     covered: Collection[Span],
     asked_facts: Sequence[Fact],
     query_values: tuple[Sequence[Value], str],
 ) -> int:
     """Count the values that are neither facts nor repeated from the request; equal ones once."""
-    said_values, said_text = query_values
+    request_values, request_text = query_values
     rivals: set[Any] = set()
     others: set[Any] = set()
     numbers = [fact.value for fact in asked_facts if fact.type == "number" and fact.value is not None]
@@ -169,7 +168,7 @@ def _strays(
     for value in values:
         if any(start < value.end and value.start < end for start, end in covered):
             continue
-        if any(same_value(value, other) or same_value(other, value) for other in said_values):
+        if any(same_value(value, other) or same_value(other, value) for other in request_values):
             continue
         if value.kind == "number":
             if not value.quantity and all(abs(reading) < _SMALL and reading == int(reading) for reading in value.readings):  # type: ignore[arg-type]
@@ -185,7 +184,7 @@ def _strays(
     for written in (*_NAMES.findall(head), *quoted):
         plain = cleaned(written)
         valued = values_in(plain) if any(map(str.isdigit, plain)) else ()
-        if plain in said_text or any(fact in plain or plain in fact for fact in facts) or valued:
+        if plain in request_text or any(fact in plain or plain in fact for fact in facts) or valued:
             continue
         (rivals if worded else others).add(plain)
     return len(rivals) + max(0, len(others) - OTHER_KINDS)

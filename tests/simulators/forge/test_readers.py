@@ -65,10 +65,10 @@ def test_references_lead_to_other_files_of_the_source() -> None:
     "reference", ["../../etc/passwd", "/etc/passwd", "http://evil.example/x.json", "file:///etc/passwd", "c:\\x"]
 )
 def test_a_reference_out_of_the_source_is_named_and_never_fetched(reference: str) -> None:
-    asked: list[str] = []
+    fetched: list[str] = []
     document = {"openapi": "3.0.0", "paths": {"/a": {"get": {"parameters": [{"$ref": reference}], "responses": {}}}}}
-    api = read_document("main.json", content(document), lambda name: asked.append(name))  # type: ignore[func-returns-value]
-    assert api.operations == () and asked == []
+    api = read_document("main.json", content(document), lambda name: fetched.append(name))  # type: ignore[func-returns-value]
+    assert api.operations == () and fetched == []
     assert "leads out of the source" in api.skipped[0].reason and api.skipped[0].location == "main.json, paths./a.get"
 
 

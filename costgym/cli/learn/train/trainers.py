@@ -94,7 +94,9 @@ def ppo(
     world: World,
     length: Length,
     settings: PpoSettings,
-    env: Annotated[str, option("Environment to learn in: costgym/Marketplace-v0 or costgym/MarketplaceSession-v0.")] = NUMERIC,
+    env: Annotated[
+        str, option("Environment to learn in: costgym/Marketplace-v0, costgym/MarketplaceSession-v1 or one of its levels.")
+    ] = NUMERIC,
     cost_limit: Annotated[
         Mapping[str, float] | None,
         BeforeValidator(_costs),
