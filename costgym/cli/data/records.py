@@ -11,6 +11,7 @@ from costgym.cli.output import Progress
 from costgym.cli.players import make_player
 from costgym.experiments.play.options import Data, Seed
 from costgym.simulators.bounds import Count, argument, option
+from costgym.simulators.errors import ConfigError
 
 
 def collect(
@@ -23,6 +24,7 @@ def collect(
     episodes: Annotated[Count, option("Number of episodes.")] = 100,
     seed: Seed = 0,
     format: Annotated[str, option("jsonl; minari, parquet, hf or messages in addition.")] = "jsonl",
+    shard: Annotated[str, option("Record the I-th of N equal parts alone, for several machines.", "I/N")] = "1/1",
     quiet: Quiet = False,
 ) -> None:
     """Record an agent's episodes; an interrupted run can be continued.
@@ -32,13 +34,17 @@ def collect(
     from costgym.experiments.play.collect import collect as record_episodes
     from costgym.experiments.play.execution.concurrent import batch_of
 
+    part = re.fullmatch(r"(\d+)/(\d+)", shard)
+    if part is None or (shard != "1/1" and format != "jsonl"):
+        raise ConfigError("--shard", f"expected I/N such as 2/4, and an export of its own once all are there, got {shard!r}")
     language.keep_replies()
     with (
         workers.open(language.model, language.batch, language.concurrency) as engine,
         Progress(f"recording {agent}", quiet) as progress,
     ):
         player, played = make_player(agent, env, world, seed, language.model, language.prices, at_hand=batch_of(engine))
-        path = record_episodes(played, player, episodes, out, seed, progress.update, engine)
+        number, count = map(int, part.groups())
+        path = record_episodes(played, player, episodes, out, seed, progress.update, engine, (number, count))
     if not quiet:
         typer.echo(str(path))
     if format != "jsonl":

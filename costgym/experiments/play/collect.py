@@ -27,20 +27,37 @@ def collect(
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
     engine: Engine | None = None,
+    shard: tuple[int, int] = (1, 1),
 ) -> Path:
     """Record episodes in `out/trajectories.jsonl`. A killed run can be continued; the finished file has the same bytes,
-    whatever the engine. Workers return several episodes at a time, so killing this process loses the episodes in progress."""
+    whatever the engine. Workers return several episodes at a time, so killing this process loses the episodes in progress.
+
+    With `shard=(2, 4)` it records the second quarter of the episodes alone, in `out/shard-2-of-4`. The shards may be played on
+    several machines; their lines, one file after the other, are those of the whole, and readers take the folder `out`."""
     check_positive("episodes", episodes)
+    begin, end, folder = _shard(Path(out), episodes, *shard)
     context = RolloutContext(env, agent)
-    header = context.header
-    with open_collection(Path(out), header, by=(agent.name, seed), most=episodes + 1) as (store, recorded):
+    first = base_env(env).instance(begin, seed)
+    with open_collection(folder, context.header, by=(agent.name, first.seed), most=end - begin + 1) as (store, recorded):
         workers = engine or Local()
-        lines = workers.stream(_lines, (context, seed), chunks(recorded, episodes, workers))
+        lines = workers.stream(_lines, (context, seed), chunks(begin + recorded, end, workers))
         for done, line in enumerate(lines, recorded + 1):
             store.append(line)
             if progress is not None:
-                progress(done, episodes)
+                progress(done, end - begin)
     return store.path
+
+
+def _shard(out: Path, episodes: int, number: int, count: int) -> tuple[int, int, Path]:
+    """The first index of a shard's episodes, the one behind its last, and its folder."""
+    if not 1 <= number <= count <= episodes:
+        problem = f"expected I/N with I from 1 to N, and N at most the {episodes:,} episodes, got {number}/{count}"
+        raise ConfigError("shard", problem)
+    name = f"shard-{number:0{len(str(count))}}-of-{count}"
+    same = "*.jsonl" if count == 1 else f"shard-*-of-{count}/*.jsonl"
+    if others := {*out.glob("*.jsonl"), *out.glob("shard-*-of-*/*.jsonl")} - {*out.glob(same)}:
+        raise ConfigError("shard", f"{min(others)} has episodes that would be recorded twice; choose another folder")
+    return episodes * (number - 1) // count, episodes * number // count, out if count == 1 else out / name
 
 
 def _lines(shared: tuple[RolloutContext, int], indices: range) -> Iterator[str]:

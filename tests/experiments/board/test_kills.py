@@ -56,6 +56,27 @@ def test_a_run_killed_three_times_ends_with_the_bytes_of_one_that_was_not(argume
     assert files(killed) == expected
 
 
+SESSIONS = ("collect", "--agent", "paced", "--env", "costgym/MarketplaceSession-v1", "--episodes", "60", "--seed", "2")
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_shards_that_were_killed_hold_the_lines_of_a_run_that_was_not(jobs: str, tmp_path: Path) -> None:
+    whole, shards = tmp_path / "whole", tmp_path / "shards"
+    assert start(SESSIONS, whole).wait(120) == 0
+    expected = (whole / "trajectories.jsonl").read_bytes()
+    for shard in ("2/3", "1/3", "3/3"):  # in any order
+        arguments = (*SESSIONS, "--shard", shard, "--jobs", jobs)
+        dying = [sys.executable, "-c", DYING, "line", "7", *arguments, "--out", str(shards), "--quiet"]
+        assert subprocess.run(dying, capture_output=True, timeout=120, check=False).returncode == -signal.SIGKILL
+        assert start(arguments, shards).wait(120) == 0
+    header, *_ = expected.splitlines(keepends=True)
+    parts = [path.read_bytes() for path in sorted(shards.rglob("*.jsonl"))]
+    assert len(parts) == 3 and all(part.startswith(header) for part in parts)
+    assert header + b"".join(part.removeprefix(header) for part in parts) == expected
+    for wrong in ("1/4", "1/1", "4/3", "0/3", "half"):
+        assert start((*SESSIONS, "--shard", wrong), shards).wait(120) == 2
+
+
 DYING = """
 import os, runpy, signal, sys
 from costgym.simulators.files import LineFile
