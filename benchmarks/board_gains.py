@@ -54,9 +54,9 @@ def pairs(rows: list[Row]) -> None:
         for condition in [where for name, where in named if name == agent and (rival, where) in named]:
             row, other = named[agent, condition], named[rival, condition]
             for figure in figures:
-                own, base = (np.array([*one["by_episode"][figure]], float) for one in (row, other))
-                ones, indices = np.ones(len(own)), range(len(own))
-                _, (low, high) = swap_test((own, ones), (base, ones), indices, 0, RESAMPLES, seeds)
+                gains, base = (np.array([*one["by_episode"][figure]], float) for one in (row, other))
+                ones, indices = np.ones(len(gains)), range(len(gains))
+                _, (low, high) = swap_test((gains, ones), (base, ones), indices, 0, RESAMPLES, seeds)
                 gain = f"{row[figure] - other[figure]:+.3f} ({low:.3f} to {high:.3f})"
                 costs = f"{other[COSTS[figure]]:.3f} → {row[COSTS[figure]]:.3f} a success"
                 print(f"{agent} less {rival}, {condition}: {figure} {other[figure]:.3f} → {row[figure]:.3f}, {gain}; {costs}")

@@ -84,8 +84,8 @@ def run(episodes: int, out: Path) -> None:
 
 def change(rows: list[Any], agent: str, rule: tuple[str, str], figure: str) -> float:
     """The relative change of a figure from that of the strategy alone."""
-    found = {row["agent"]: row[figure] for row in rows if (row["model"], row["cache"]) == rule}
-    return float(100 * (found[agent] / found[agent.partition("+")[0]] - 1))
+    costs = {row["agent"]: row[figure] for row in rows if (row["model"], row["cache"]) == rule}
+    return float(100 * (costs[agent] / costs[agent.partition("+")[0]] - 1))
 
 
 def table(rows: list[Any]) -> str:

@@ -149,7 +149,7 @@ def kills(episodes: int, concurrency: int, rank_kills: int) -> dict[str, Any]:
         played = time.monotonic() - begin
         subprocess.run(ranked(agent, whole, episodes, concurrency), check=True)
         rows = {
-            place: [json.loads(line) for line in (place / "episodes.jsonl").read_text().splitlines()] for place in (out, whole)
+            path: [json.loads(line) for line in (path / "episodes.jsonl").read_text().splitlines()] for path in (out, whole)
         }
         verified = (
             subprocess.run([*COSTGYM, "verify", str(out)], capture_output=True, text=True).stdout.strip().splitlines()[-1]

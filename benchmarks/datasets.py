@@ -93,8 +93,9 @@ def world(name: str) -> dict[str, Any]:
 def tables(document: dict[str, Any]) -> str:
     """The tables of the page."""
     lines = [
-        "| dataset | episodes | steps | mean return | normalised score | success | mean cost | MB | flat, MB | build, s |",
-        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+        "| dataset | episodes | steps | mean return | normalised score | success | mean cost | coverage | MB | flat, MB "
+        "| build, s |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     rows = {row["dataset"]: row for row in document["datasets"]}
     for name in dataset_names():
@@ -102,10 +103,11 @@ def tables(document: dict[str, Any]) -> str:
         if row is None:
             continue
         cost = f"{row['mean_cost']:.2f}" if row["mean_cost"] >= 1 else f"{row['mean_cost']:.3f}"
+        coverage = f"{row['coverage']:.2f}" if "coverage" in row else ""
         took = "" if row["build_s"] is None else f"{row['build_s']:.0f}"
         lines.append(
             f"| `{name.removeprefix('costgym/')}` | {row['episodes']:,} | {row['steps']:,} | {row['mean_return']:.3f} | "
-            f"{row['normalised_score']:.1f} | {row['success']:.3f} | {cost} | {row['size_mb']:.0f} | "
+            f"{row['normalised_score']:.1f} | {row['success']:.3f} | {cost} | {coverage} | {row['size_mb']:.0f} | "
             f"{'' if flat is None else format(flat['size_mb'], '.0f')} | {took} |"
         )
     lines += [

@@ -30,8 +30,8 @@ from costgym.simulators.files import write_atomically
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    found = (path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
-    return {str(path.relative_to(folder)): path.read_bytes() for path in found}
+    paths = (path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
 @contextmanager
@@ -95,19 +95,19 @@ def main() -> None:
     plan = make_run_config("quick", agents=arguments.agents.split(","), budgets="price=10,20", episodes=arguments.episodes)
     total = plan.episodes
     rows: list[dict[str, Any]] = []
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory() as temporary:
         reference: dict[str, bytes] = {}
 
         def note(name: str, folder: Path, seconds: float) -> None:
             nonlocal reference
-            found = files(folder)
-            reference = reference or found
-            rows.append({"run": name, "seconds": seconds, "episodes_per_s": total / seconds, "same": found == reference})
+            written = files(folder)
+            reference = reference or written
+            rows.append({"run": name, "seconds": seconds, "episodes_per_s": total / seconds, "same": written == reference})
             print(f"{name:36} {seconds:6.2f} s, {total / seconds:6.0f} episodes/s, "
-                  f"{'same bytes' if found == reference else 'DIFFERENT'}", flush=True)  # fmt: skip
+                  f"{'same bytes' if written == reference else 'DIFFERENT'}", flush=True)  # fmt: skip
 
         def played(name: str, engine: Engine, loss: Callable[[], None] | None = None) -> None:
-            folder = Path(place, str(len(rows)))
+            folder = Path(temporary, str(len(rows)))
             note(name, folder, timed(plan, folder, engine, total // 4, loss))
 
         played("local, 1 job", Local(1))

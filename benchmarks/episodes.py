@@ -144,12 +144,12 @@ def measure_agents(seed: int, episodes: int = 60, rounds: int = 3) -> list[dict[
     env = make(CHAT_ID, split="test", budget={"price": 20})
     rates: dict[str, list[float]] = {name: [] for name in LANGUAGE_AGENTS}
     for _ in range(1 + rounds):
-        for name, found in rates.items():
+        for name, rate in rates.items():
             agent = make_agent(name)
             begin = time.process_time()
             rollout(env, agent, episodes, seed)
-            found.append(episodes / (time.process_time() - begin))
-    return [{"agent": name, "episodes_per_second": round(statistics.median(found[1:]), 1)} for name, found in rates.items()]
+            rate.append(episodes / (time.process_time() - begin))
+    return [{"agent": name, "episodes_per_second": round(statistics.median(share[1:]), 1)} for name, share in rates.items()]
 
 
 def measure_episodes(seed: int, native: bool = True) -> dict[str, Any]:

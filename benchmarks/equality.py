@@ -213,8 +213,8 @@ def compare(options: argparse.Namespace, form: str, threads: int) -> Report:
         else:
             settings |= {"scenario": scenario, "grading": ("strict", "judge")[number % 2]}
         met.update(run_views(options.envs, rounds, options.seed + number, mode, **settings))
-        place = f"{options.env}, {form}, threads {threads}, {number + 1}/{len(cases)}"
-        print(f"{place}: {scenario} {mode.value} {enforcement} {budget}: equal", flush=True)
+        label = f"{options.env}, {form}, threads {threads}, {number + 1}/{len(cases)}"
+        print(f"{label}: {scenario} {mode.value} {enforcement} {budget}: equal", flush=True)
     compared = len(range(part - 1, len(cases), parts))
     statuses = {Status(int(key)).label: count for key, count in sorted(met.items(), key=str) if key.isdigit()}
     return {
@@ -238,13 +238,13 @@ def compare(options: argparse.Namespace, form: str, threads: int) -> Report:
 
 def keep(report: Report, path: Path) -> None:
     """Write a report into a file, beside those of other comparisons."""
-    kept = json.loads(path.read_text())["comparisons"] if path.exists() else []
-    place = {key: report[key] for key in KEY}
-    before = [each for each in kept if {key: each[key] for key in KEY} == place]
-    others = [each for each in kept if {key: each[key] for key in KEY} != place]
+    records = json.loads(path.read_text())["comparisons"] if path.exists() else []
+    key_fields = {key: report[key] for key in KEY}
+    before = [record for record in records if {key: record[key] for key in KEY} == key_fields]
+    others = [record for record in records if {key: record[key] for key in KEY} != key_fields]
     if before and list(report["parts"].values()) != [1]:
         report = added(before[0], report)
-    ordered = sorted([*others, report], key=lambda each: [str(each[key]) for key in KEY])
+    ordered = sorted([*others, report], key=lambda record: [str(record[key]) for key in KEY])
     write_report({"comparisons": ordered}, path, ("numpy", "numba", "gymnasium"))
 
 

@@ -127,11 +127,11 @@ def sample(count: int, paths: list[str], seed: int = 0) -> list[dict[str, str]]:
 
 def mix(new: Path, old: Path, out: Path) -> None:
     """Write the queries of both trees in one list without their origin, and the labels in a file of their own."""
-    both = [{**each, "tree": tree} for tree, path in (("new", new), ("old", old)) for each in json.loads(path.read_text())]
-    both.sort(key=lambda each: luck("mixed", each["tree"], each["document"], each["query"]))
+    both = [{**row, "tree": tree} for tree, path in (("new", new), ("old", old)) for row in json.loads(path.read_text())]
+    both.sort(key=lambda row: luck("mixed", row["tree"], row["document"], row["query"]))
     out.mkdir(parents=True, exist_ok=True)
-    service = {name: re.sub(r"[-_.\d]+", " ", name.rsplit(".", 1)[0]).strip() for name in {each["document"] for each in both}}
-    lines = [f"{number}. [{service[each['document']]}] {each['query']}" for number, each in enumerate(both, 1)]
+    service = {name: re.sub(r"[-_.\d]+", " ", name.rsplit(".", 1)[0]).strip() for name in {row["document"] for row in both}}
+    lines = [f"{number}. [{service[row['document']]}] {row['query']}" for number, row in enumerate(both, 1)]
     rubric = RUBRIC.read_text(encoding="utf-8").rstrip()
     (out / "queries.md").write_text("\n".join([rubric, "", *lines, ""]), encoding="utf-8")
     (out / "labels.json").write_text(json.dumps(both, indent=1) + "\n", encoding="utf-8")
@@ -143,7 +143,7 @@ def score(folder: Path, grades: list[Path]) -> None:
     readers = [dict(map(int, line.replace(".", " ").split()[:2]) for line in path.read_text().splitlines() if line.strip())  # type: ignore[misc]
                for path in grades]  # fmt: skip
     for path, graded in zip(grades, readers, strict=True):
-        good = Counter(each["tree"] for number, each in enumerate(labels, 1) if graded[number])
+        good = Counter(label["tree"] for number, label in enumerate(labels, 1) if graded[number])
         of = Counter(label["tree"] for label in labels)
         print(f"{path.name}: " + ", ".join(f"{tree} {good[tree]} of {of[tree]}" for tree in sorted(of)))
     if len(readers) > 1:
@@ -153,9 +153,9 @@ def score(folder: Path, grades: list[Path]) -> None:
         shares = [sum(column) / len(pairs) for column in zip(*pairs, strict=True)]
         chance = shares[0] * shares[1] + (1 - shares[0]) * (1 - shares[1])
         print(f"agreement {agree:.0%}, kappa {(agree - chance) / (1 - chance) if chance < 1 else 1:.2f}")
-    for number, each in enumerate(labels, 1):
+    for number, tree in enumerate(labels, 1):
         marks = "".join(str(graded[number]) for graded in readers)
-        print(f"{marks} {each['tree']} [{each['document']}] {each['query']}")
+        print(f"{marks} {tree['tree']} [{tree['document']}] {tree['query']}")
 
 
 def main() -> None:

@@ -78,7 +78,7 @@ def main() -> None:
             problems = [problem_of_world(world.model_dump(mode="json"), 20) for world in some(worlds, options.check)]
             print(f"{name}: {sum(p is not None for p in problems)} invalid of {len(problems)} worlds", *filter(None, problems))
     if options.order:
-        unseen = [each for name in SPLITS[1:] for each in some(splits[name], options.order // 2)]
+        unseen = [world for name in SPLITS[1:] for world in some(splits[name], options.order // 2)]
         order(unseen, options.tasks, options.seed)
     if options.lockstep:
         compare([world for worlds in splits.values() for world in some(worlds, -(-options.lockstep // len(splits)))])
@@ -131,15 +131,15 @@ def played(
 
     `past` holds, for each world, the past uses that BTP plans from.
     """
-    found = []
+    rows = []
     player = make_agent(agent, experience=past[0] if past and "btp" in agent else None)
     for number, world in enumerate(worlds):
         if past and "btp" in agent:
             player = make_agent(agent, experience=past[number])
         env = costgym.make(player.env_id, scenario=world, split="test", **settings)
         results = list(costgym.rollout(env, player, episodes=tasks, seed=seed + number))
-        found.append([np.mean([result.quality for result in results]), np.mean([result.strict for result in results])])
-    return np.array(found)
+        rows.append([np.mean([result.quality for result in results]), np.mean([result.strict for result in results])])
+    return np.array(rows)
 
 
 def interval(values: NDArray[np.float64]) -> str:
@@ -149,15 +149,17 @@ def interval(values: NDArray[np.float64]) -> str:
 
 def ladder(name: str, worlds: Worlds, agents: Sequence[str], tasks: int, seed: int) -> None:
     """Play agents in worlds of a split, each in the same episodes."""
-    begin, found = time.process_time(), {}
+    begin, results = time.process_time(), {}
     for agent in agents:
-        several = [played(worlds, each, tasks, seed) for each in agent.split("|")]
-        for run, each in zip(agent.split("|"), several, strict=True) if len(several) > 1 else ():
-            print(f"{name:16} {run:20} passed {interval(each[:, 1])}, return {interval(each[:, 0])}")
-        found[agent] = np.mean(several, axis=0)
-        print(f"{name:16} {agent:20} passed {interval(found[agent][:, 1])}, return {interval(found[agent][:, 0])}", flush=True)
+        several = [played(worlds, name, tasks, seed) for name in agent.split("|")]
+        for run, part in zip(agent.split("|"), several, strict=True) if len(several) > 1 else ():
+            print(f"{name:16} {run:20} passed {interval(part[:, 1])}, return {interval(part[:, 0])}")
+        results[agent] = np.mean(several, axis=0)
+        print(
+            f"{name:16} {agent:20} passed {interval(results[agent][:, 1])}, return {interval(results[agent][:, 0])}", flush=True
+        )
     for low, high in pairwise(agents):
-        print(f"{name:16} {high} - {low}: {interval(found[high][:, 0] - found[low][:, 0])}")
+        print(f"{name:16} {high} - {low}: {interval(results[high][:, 0] - results[low][:, 0])}")
     print(f"{name:16} {len(worlds) * tasks} episodes an agent, {time.process_time() - begin:.0f} CPU-s", flush=True)
 
 
@@ -175,7 +177,7 @@ def order(worlds: Worlds, tasks: int, seed: int, resamples: int = 2_000) -> None
     passed = {}
     for agent in agents:
         sides = zip((forged, usual), past, strict=True)
-        passed[agent] = [played(each, agent, tasks, seed, known, **settings)[:, 1] for each, known in sides]
+        passed[agent] = [played(side, agent, tasks, seed, known, **settings)[:, 1] for side, known in sides]
         print(f"{agent:16} forged {interval(passed[agent][0])}, default {interval(passed[agent][1])}", flush=True)
     ours, theirs = (np.array([pair[side] for pair in passed.values()]) for side in (0, 1))  # (agents, worlds)
     rng = np.random.default_rng(seed)
@@ -213,8 +215,8 @@ def resets(folder: Path, count: int) -> None:
         for seed in range(count // 4):
             env.reset(seed=part * count + seed)
         used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        each = 1000 * (time.process_time() - begin) / (count // 4)
-        print(f"{(part + 1) * count // 4} resets: {each:.1f} CPU-ms each, {used:.0f} MiB")
+        per_reset_ms = 1000 * (time.process_time() - begin) / (count // 4)
+        print(f"{(part + 1) * count // 4} resets: {per_reset_ms:.1f} CPU-ms each, {used:.0f} MiB")
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from benchmarks.report import write_report
 MULTIPLIERS = (0.0, 0.005, 0.01, 0.015, 0.02, 0.03, 0.045, 0.07)
 SHARES = (0.1, 0.2, 0.4, 0.7, 1.0)
 LEARNERS = ("zoo:ppo", "zoo:lagrangian")
-POLICIES = ("paced", "optimistic", "zoo:sessions", "informed-paced")
+POLICIES = ("paced", "optimistic", "zoo:sessions-v0", "informed-paced")
 
 
 def marketplace(tasks: int) -> list[dict[str, Any]]:
@@ -40,14 +40,14 @@ def marketplace(tasks: int) -> list[dict[str, Any]]:
     for name, agent in (agents | {name: make_agent(name, NUMERIC) for name in LEARNERS}).items():
         played = [play(env, agent, number, 0) for number in env.unwrapped.numbers[:tasks]]  # type: ignore[attr-defined]
         prices, passed = (
-            [each.ledger.price for each in played],
-            [each.grade is not None and each.grade.strict for each in played],
+            [episode.ledger.price for episode in played],
+            [episode.grade is not None and episode.grade.strict for episode in played],
         )
         rows.append({"agent": name, "price": np.mean(prices), "pass_rate": np.mean(passed)})
         if name in LEARNERS:
             points = sorted((row["price"], row["pass_rate"]) for row in rows if row["agent"] in agents)
             rows[-1]["frontier"] = float(np.interp(rows[-1]["price"], *map(list, zip(*points, strict=True))))
-        rows[-1] |= {key: round(float(each), 4) for key, each in rows[-1].items() if key != "agent"}
+        rows[-1] |= {key: round(float(value), 4) for key, value in rows[-1].items() if key != "agent"}
         print(rows[-1], flush=True)
     return rows
 
@@ -65,8 +65,8 @@ def sessions(count: int) -> list[dict[str, Any]]:
         row: dict[str, Any] = {"budget_share": share}
         for name in POLICIES:
             played = [play(env, make_agent(name, SESSION), number, 0) for number in numbers]
-            row[name] = round(float(np.mean([each.value_share for each in played])), 4)
-            row[f"{name}, price"] = round(float(np.mean([each.ledger.price for each in played])), 2)
+            row[name] = round(float(np.mean([episode.value_share for episode in played])), 4)
+            row[f"{name}, price"] = round(float(np.mean([episode.ledger.price for episode in played])), 2)
         rows.append({**row, "bound": round(float(np.mean(bounds)), 4)})
         print(rows[-1], flush=True)
     return rows

@@ -51,7 +51,7 @@ def main() -> int:
     args = parser.parse_args()
     here = Path(__file__).resolve().parent
     # `datasets.py` is a library's name too
-    sys.path[:] = [str(here.parent), *(place for place in sys.path if Path(place).resolve() != here)]
+    sys.path[:] = [str(here.parent), *(path for path in sys.path if Path(path).resolve() != here)]
     if args.device == "cpu":
         os.environ["CUDA_VISIBLE_DEVICES"] = ""  # trainers take a GPU where there is one
     import torch
@@ -73,7 +73,7 @@ def main() -> int:
             (args.json.parent / profile.name).write_text(profile.read_text())
     report["machine"]["seconds"] = round(time.monotonic() - began, 1)
     args.json.write_text(json.dumps(report, indent=1) + "\n")
-    failed = [f"{name}, {title}" for name in chosen for title, found in report[name].items() if "failed" in found]
+    failed = [f"{name}, {title}" for name in chosen for title, check in report[name].items() if "failed" in check]
     print(f"failed: {'; '.join(failed)}" if failed else "nothing failed", flush=True)
     return 1 if failed else 0
 
@@ -100,13 +100,13 @@ class Skipped(Exception):
 def result_of(check: Check) -> dict[str, Any]:
     began = time.perf_counter()
     try:
-        found = check()
+        figures = check()
     except Skipped as reason:
         return {"skipped": str(reason)}
     except Exception as error:  # a check that fails must not hide those after it
         last = traceback.format_exc().strip().splitlines()[-4:]
         return {"failed": f"{type(error).__name__}: {error}"[:500], "at": last, "seconds": seconds_since(began)}
-    return {**found, "seconds": seconds_since(began)}
+    return {**figures, "seconds": seconds_since(began)}
 
 
 def seconds_since(began: float) -> float:
@@ -137,10 +137,10 @@ def trained(name: str, setting: Setting) -> dict[str, Any]:
         torch.cuda.reset_peak_memory_stats()
     out = setting.folder / name
     result = _train(name, out, setting)
-    found: dict[str, Any] = {"steps": result.steps, "finished": result.finished}
+    figures: dict[str, Any] = {"steps": result.steps, "finished": result.finished}
     if setting.device == "cuda":
         used = torch.cuda.max_memory_allocated() / 2**20
-        found["gpu_mb"] = round(used, 1)
+        figures["gpu_mb"] = round(used, 1)
         if used <= 0.0:
             raise AssertionError("no memory of the GPU was used: the trainer did not run on it")
     if name not in ("grpo", "toolplanner"):
@@ -151,9 +151,9 @@ def trained(name: str, setting: Setting) -> dict[str, Any]:
         from costgym.simulators.opencatp.scoring.evaluation import Evaluator
 
         plans = CatpPlanner(out, device=setting.device).plans([(task(24), level) for level in range(4)], Evaluator())
-        found["plans"] = sum(plan is not None for plan in plans)
-        assert found["plans"] == 4
-    return found
+        figures["plans"] = sum(plan is not None for plan in plans)
+        assert figures["plans"] == 4
+    return figures
 
 
 def _train(name: str, out: Path, setting: Setting) -> Any:
@@ -167,41 +167,46 @@ def _train(name: str, out: Path, setting: Setting) -> Any:
     if name in ("ppo", "lagrangian", "dqn"):
         from costgym.experiments.train.sb3 import train as sb3
 
-        own: dict[str, Any] = {"n_envs": 8, "batch_size": 32}
+        settings: dict[str, Any] = {"n_envs": 8, "batch_size": 32}
         if name == "dqn":
-            return sb3.train_dqn(out, world, steps=64 * short, buffer_size=500, learning_starts=16, **own)
+            return sb3.train_dqn(out, world, steps=64 * short, buffer_size=500, learning_starts=16, **settings)
         limits = {"price": 5.0} if name == "lagrangian" else None
-        return sb3.train_ppo(out, world, steps=64 * short, lagrangian=limits, n_steps=8, n_epochs=1, **own)
+        return sb3.train_ppo(out, world, steps=64 * short, lagrangian=limits, n_steps=8, n_epochs=1, **settings)
     if name in ("catp", "ift", "rltf"):
         from costgym.experiments.train.catp import train as catp
 
-        own = {"tasks": "nonsequential", "composed": 0, "walks": 2, "supervised_steps": max(1, short // 2), **narrow}
-        return getattr(catp, f"train_{name}")(out, steps=short, device=setting.device, batch_size=16, **own)
+        settings = {"tasks": "nonsequential", "composed": 0, "walks": 2, "supervised_steps": max(1, short // 2), **narrow}
+        return getattr(catp, f"train_{name}")(out, steps=short, device=setting.device, batch_size=16, **settings)
     if name == "deer":
         from costgym.experiments.train.deer.train import train_deer
 
         counts = {"train": (20, 30, 40), "valid": (4, 6, 8), "test": (4, 6, 8)}
-        own = {"counts": counts, "retrieval_steps": short, "batch_size": 8, **({"hidden_size": 16} if setting.small else {})}
-        return train_deer(out, steps=short, **own)
+        settings = {
+            "counts": counts,
+            "retrieval_steps": short,
+            "batch_size": 8,
+            **({"hidden_size": 16} if setting.small else {}),
+        }
+        return train_deer(out, steps=short, **settings)
     if name == "toolplanner":
         from costgym.experiments.train.toolplanner.train import train_toolplanner
 
         # as many steps as a model this small needs for a first path that can be ranked
-        own = {"tasks": 6, "worlds": 1, "levels": ("statement", "category"), "vocabulary": 400, "batch_size": 3}
-        own |= {"hidden_size": 16, "heads": 2, "layers": 1, "learning_rate": 0.02, "beta": 1.0, "temperature": 1.0}
-        own |= {"rank_tasks": 6, "rank_steps": 2 * short, "rank_batch_size": 3}
-        return train_toolplanner(out, world, steps=40, device=setting.device, **own)
+        settings = {"tasks": 6, "worlds": 1, "levels": ("statement", "category"), "vocabulary": 400, "batch_size": 3}
+        settings |= {"hidden_size": 16, "heads": 2, "layers": 1, "learning_rate": 0.02, "beta": 1.0, "temperature": 1.0}
+        settings |= {"rank_tasks": 6, "rank_steps": 2 * short, "rank_batch_size": 3}
+        return train_toolplanner(out, world, steps=40, device=setting.device, **settings)
     if name == "sft":
         from costgym.experiments.train.sft.train import train_sft
 
-        own = {"batch_size": 2, "held_out": 2, "max_length": 4096, "warmup_steps": 1, "bf16": setting.device == "cuda"}
-        return train_sft(out, world, steps=short, model=str(_tiny_model(setting.folder)), **own)
+        settings = {"batch_size": 2, "held_out": 2, "max_length": 4096, "warmup_steps": 1, "bf16": setting.device == "cuda"}
+        return train_sft(out, world, steps=short, model=str(_tiny_model(setting.folder)), **settings)
     from costgym.experiments.train.grpo.train import train_grpo
     from costgym.experiments.train.grpo.world import GrpoWorld
 
-    own = {"num_generations": 2, "max_completion_length": 64, "hidden_size": 32, "layers": 1, "vocabulary": 512}
-    own |= {"warm_start_steps": short, "warm_start_batch_size": 2, "warm_start_variants": 2}
-    return train_grpo(out, GrpoWorld(world, tasks=1, rounds=4), steps=1 if setting.small else 3, **own)
+    settings = {"num_generations": 2, "max_completion_length": 64, "hidden_size": 32, "layers": 1, "vocabulary": 512}
+    settings |= {"warm_start_steps": short, "warm_start_batch_size": 2, "warm_start_variants": 2}
+    return train_grpo(out, GrpoWorld(world, tasks=1, rounds=4), steps=1 if setting.small else 3, **settings)
 
 
 def _tiny_model(folder: Path) -> Path:
@@ -224,8 +229,8 @@ def _tiny_model(folder: Path) -> Path:
 
 
 def backbones(setting: Setting) -> dict[str, Check]:
-    found: dict[str, Check] = {path.name: lambda path=path: adapted(path, setting) for path in setting.models}  # type: ignore[misc]
-    return found or {"none": lambda: adapted(None, setting)}
+    checks: dict[str, Check] = {path.name: lambda path=path: adapted(path, setting) for path in setting.models}  # type: ignore[misc]
+    return checks or {"none": lambda: adapted(None, setting)}
 
 
 def adapted(model: Path | None, setting: Setting) -> dict[str, Any]:
@@ -235,10 +240,12 @@ def adapted(model: Path | None, setting: Setting) -> dict[str, Any]:
     if model is None and not setting.small:
         raise Skipped("no folder of a published causal model was given with --model")
     model = model or _tiny_model(setting.folder)
-    steps, own = (3, {"batch_size": 2, "walks": 1, "near": 1, "spread": 0}) if setting.small else (400, {"warmup_steps": 40})
+    steps, settings = (
+        (3, {"batch_size": 2, "walks": 1, "near": 1, "spread": 0}) if setting.small else (400, {"warmup_steps": 40})
+    )
     if setting.device == "cuda":
         torch.cuda.reset_peak_memory_stats()
-    result, speed = timed_catp(setting, f"backbone-{model.name}", steps=steps, tasks="sequential", model=str(model), **own)
+    result, speed = timed_catp(setting, f"backbone-{model.name}", steps=steps, tasks="sequential", model=str(model), **settings)
     if setting.device == "cuda":
         speed["gpu_mb"] = round(torch.cuda.max_memory_allocated() / 2**20, 1)
     return {"steps": result.steps, **speed, **{name: round(value, 4) for name, value in result.metrics.items()}}
@@ -284,15 +291,15 @@ def published_runs(setting: Setting) -> dict[str, Any]:
     from costgym.simulators.opencatp.backends.untrained import untrained_loaders
 
     # a large machine's memory is not needed: one model at a time
-    found, images = {}, np.zeros((1, 64, 64, 3), np.uint8)
+    figures, images = {}, np.zeros((1, 64, 64, 3), np.uint8)
     light = ("image_classification", "sentiment_analysis", "image_colorization")
     for tool in light if setting.small else ALL_TOOLS:
         backend = PublishedBackend(device=setting.device, loaders=untrained_loaders(), batch_size=1)
         out = backend.run(tool, ["a short text"] if tool in TEXT_TOOLS else images)
         if tool in RESTORERS:
             assert isinstance(out, np.ndarray) and out.shape[1] in (64, 128)
-        found[tool] = round(backend.load(tool).size_mb, 1)
-    return {"megabytes": found}
+        figures[tool] = round(backend.load(tool).size_mb, 1)
+    return {"megabytes": figures}
 
 
 # -- profiles and throughput ---------------------------------------------------------------------------------------------------
@@ -338,8 +345,8 @@ def inputs_per_second(setting: Setting) -> dict[str, Any]:
 
     count, repeats = (4, 1) if setting.small else (128, 5)
     world = scenes.make_scenes(scenes.HELD_OUT_SEED, range(count))
-    images, texts = np.stack([each.image for each in world]), [each.report() for each in world]
-    backend, found = TinyBackend(device=setting.device), {}
+    images, texts = np.stack([scene.image for scene in world]), [scene.report() for scene in world]
+    backend, rates = TinyBackend(device=setting.device), {}
     for tool in ALL_TOOLS:
         inputs: Any = texts if tool in TEXT_TOOLS else images
         backend.run(tool, inputs)
@@ -348,14 +355,14 @@ def inputs_per_second(setting: Setting) -> dict[str, Any]:
         for _ in range(repeats):
             backend.run(tool, inputs)
         synchronise(setting.device)
-        found[tool] = round(repeats * count / (time.perf_counter() - began), 1)
-    return {"inputs_per_second": found}
+        rates[tool] = round(repeats * count / (time.perf_counter() - began), 1)
+    return {"inputs_per_second": rates}
 
 
 def steps_per_second(setting: Setting) -> dict[str, Any]:
     """Optimiser steps per second of CATP with its default policy, once plans are collected."""
-    steps, own = (3, {"hidden_size": 16}) if setting.small else (60, {})
-    return timed_catp(setting, "speed", steps=steps, tasks="nonsequential", composed=0, walks=2, **own)[1]
+    steps, settings = (3, {"hidden_size": 16}) if setting.small else (60, {})
+    return timed_catp(setting, "speed", steps=steps, tasks="nonsequential", composed=0, walks=2, **settings)[1]
 
 
 def timed_catp(setting: Setting, name: str, **settings: Any) -> tuple[Any, dict[str, Any]]:
@@ -376,7 +383,7 @@ def timed_catp(setting: Setting, name: str, **settings: Any) -> tuple[Any, dict[
 # -- kernels -------------------------------------------------------------------------------------------------------------------
 
 
-NATIVE = ("Marketplace-v0",)
+NATIVE = ("Marketplace-v0", "MarketplaceSession-v1")
 
 
 def kernels(setting: Setting) -> dict[str, Check]:
@@ -384,12 +391,11 @@ def kernels(setting: Setting) -> dict[str, Check]:
 
 
 def stepped(env_id: str, setting: Setting) -> dict[str, Any]:
-    """Play the same actions on the device and on the CPU, which must not differ in a bit, and count steps per second.
-
-    With `--device cpu` the tensors of the CPU are compared with its arrays, in a few steps.
-    """
+    """Play the same actions on the device and on the CPU, which must not differ in a bit, and count steps per second."""
     from benchmarks import device as benchmark
 
+    if setting.device == "cpu":
+        raise Skipped("its kernels compile for minutes on a CPU; `benchmarks/device.py --device cpu` runs them interpreted")
     count, steps, seconds = (64, 640, 0.01) if setting.small else (4096, 2_000_000, 5.0)
     compared: dict[str, Any] = benchmark.compare_device(env_id, setting.device, envs=count, steps=steps)
     assert not compared["differences"], f"{compared['differences']} steps differ, first at {compared['first']}"

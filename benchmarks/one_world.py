@@ -156,7 +156,7 @@ class Table:
         for one in contexts:
             a, b = one.toggled(first), one.toggled(second)
             both = a.toggled(second)
-            values = [self.of(each, figure, every_condition) for each in (both, a, b, one)]
+            values = [self.of(share, figure, every_condition) for share in (both, a, b, one)]
             changes.append(values[0] - values[1] - values[2] + values[3])
         return np.mean(changes, axis=0)
 
@@ -166,7 +166,7 @@ class Table:
         picked = np.where(chosen & ~np.isnan(values), values, np.nan)
         means = np.nanmean(picked[self._draws], axis=1)
         low, high = np.nanpercentile(means, [2.5, 97.5])
-        return [round(float(each), 5) for each in (np.nanmean(picked), low, high)]
+        return [round(float(value), 5) for value in (np.nanmean(picked), low, high)]
 
 
 def report(table: Table, conditions: list[tuple[float, bool]], episodes: int) -> dict[str, Any]:
@@ -264,12 +264,12 @@ def show(seed: int) -> None:
         play(env, make_agent("catp-plan", CHAT), number, seed)
         episode, best = view.episode, view.optimum()
         print(f"== {kind}: {episode.task.query}\n   {len(episode.candidates)} functions on offer")
-        for action, *told in episode.log:
+        for action, *entry in episode.log:
             if action == "finish":
-                print(f"   finish: {told[0] or '(gave up)'}")
+                print(f"   finish: {entry[0] or '(gave up)'}")
         for call in episode.calls:
-            text, given = episode.content(call)[:100], json.dumps(call.arguments)[:100]
-            print(f"   {call.submitted_s:6.2f} s  {call.tool or '?'} {given} -> {call.status.label}: {text}")
+            text, arguments = episode.content(call)[:100], json.dumps(call.arguments)[:100]
+            print(f"   {call.submitted_s:6.2f} s  {call.tool or '?'} {arguments} -> {call.status.label}: {text}")
         bill = {}
         for charge in episode.ledger:
             bill[charge.what] = bill.get(charge.what, 0.0) + charge.price
@@ -335,15 +335,15 @@ def draw(source: Path, target: Path) -> None:
     left.set_ylabel("change of Quality of Plan")
     left.legend(frameon=False, fontsize=8, ncols=2, title="kind of query", loc="lower left")
     left.set_title("What each idea adds, beside all others", fontsize=10, loc="left")
-    places = range(len(together))
+    columns = range(len(together))
     changes = [row["change"] for row in together]
     right.errorbar(
-        [c[0] for c in changes], list(places), xerr=[[c[0] - c[1] for c in changes], [c[2] - c[0] for c in changes]],
+        [c[0] for c in changes], list(columns), xerr=[[c[0] - c[1] for c in changes], [c[2] - c[0] for c in changes]],
         fmt="o", color=INK, capsize=2,
     )  # fmt: skip
     right.axvline(0, color=INK, linewidth=0.8)
     right.xaxis.set_major_locator(MultipleLocator(0.05))
-    right.set_yticks(list(places), [" × ".join(row["parts"]) for row in together], fontsize=8)
+    right.set_yticks(list(columns), [" × ".join(row["parts"]) for row in together], fontsize=8)
     right.set_xlabel("change of Quality of Plan")
     right.set_title("What two of them do beyond their sum", fontsize=10, loc="left")
     save(figure, target)

@@ -72,7 +72,7 @@ def main() -> None:
         old, new = by_python[options.old], by_python[options.new]
         for name in old.keys() & new.keys():
             shares.setdefault(name, []).append(new[name] / old[name])
-    table = {name: [round(pick(found), 2) for pick in (statistics.median, min, max)] for name, found in sorted(shares.items())}
+    table = {name: [round(pick(share), 2) for pick in (statistics.median, min, max)] for name, share in sorted(shares.items())}
     for name, (middle, low, high) in table.items():
         print(f"{middle:.2f} ({low:.2f}–{high:.2f})  {name}")
     write_report({"pairs": options.pairs, "steps": options.steps, "episodes": options.episodes, "shares": table}, options.json)

@@ -73,12 +73,12 @@ def draw(report: dict[str, Any]) -> Image.Image:
     write(at(math.sqrt(most), 1)[0] / SCALE, HEIGHT - 16, "environments stepped at once", 12, GREY, "mm")
     labels = []
     for label, colour, line in lines:
-        places = [at(envs, rate) for envs, rate in line]
-        pen.line(places, fill=colour, width=round(2.5 * SCALE), joint="curve")
-        for x, y in places:
+        positions = [at(envs, rate) for envs, rate in line]
+        pen.line(positions, fill=colour, width=round(2.5 * SCALE), joint="curve")
+        for x, y in positions:
             size = 3.6 * SCALE
             pen.ellipse([x - size, y - size, x + size, y + size], fill=colour, outline="#FFFFFF", width=SCALE)
-        labels.append([places[-1][1] / SCALE, places[-1][0] / SCALE, f"{label}  {short(line[-1][1])}", colour])
+        labels.append([positions[-1][1] / SCALE, positions[-1][0] / SCALE, f"{label}  {short(line[-1][1])}", colour])
     labels.sort()
     for above, below in pairwise(labels):  # no two labels on top of each other
         if below[1] == above[1]:

@@ -75,15 +75,15 @@ def retrieval_quality(
     return rows
 
 
-def score(found: Sequence[str], task: Task) -> tuple[float, float, float]:
+def score(names: Sequence[str], task: Task) -> tuple[float, float, float]:
     """Return the recall, nDCG and completeness of the tools found for a task, best first.
 
     A tool is relevant if it serves a need. The ideal order has all relevant tools first.
     """
     serving = {name for need in task.needs for name in need.tools}
-    met = [any(name in need.tools for name in found) for need in task.needs]
-    gain = sum(1.0 / math.log2(index + 2) for index, name in enumerate(found) if name in serving)
-    ideal = sum(1.0 / math.log2(index + 2) for index in range(min(len(found), len(serving))))
+    met = [any(name in need.tools for name in names) for need in task.needs]
+    gain = sum(1.0 / math.log2(index + 2) for index, name in enumerate(names) if name in serving)
+    ideal = sum(1.0 / math.log2(index + 2) for index in range(min(len(names), len(serving))))
     return sum(met) / len(met) if met else 0.0, gain / ideal if ideal else 0.0, float(all(met))
 
 

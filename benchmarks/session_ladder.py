@@ -49,26 +49,29 @@ def values(agent: Agent, env: Any, sessions: int) -> Shares:
 
 def bounds(env: Any, sessions: int) -> Shares:
     """The same of the bound that no policy passes on average."""
-    found = []
+    limits = []
     for number in env.unwrapped.numbers[:sessions]:
         env.reset(seed=0, options={"task": number})
         bound = env.unwrapped.optimum().quality
-        found.append((bound / env.unwrapped.account().session.value.sum(), bound))
-    return np.array(found)
+        limits.append((bound / env.unwrapped.account().session.value.sum(), bound))
+    return np.array(limits)
 
 
 def ladder(level: str, split: str, sessions: int) -> dict[str, Any]:
     """Play all references at a level."""
     env = costgym.make("costgym/MarketplaceSession-v1", level=level, split=split, disable_env_checker=True)
-    found: dict[str, Shares] = {}
+    by_agent: dict[str, Shares] = {}
     for name in (*STEPS, *BESIDE):
         begin = time.process_time()
-        found[name] = values(make_agent(name, SESSION), env, sessions)
+        by_agent[name] = values(make_agent(name, SESSION), env, sessions)
         each_s = (time.process_time() - begin) / sessions
-        share = found[name][:, 0]
+        share = by_agent[name][:, 0]
         print(f"{level:8} {name:16} {share.mean():.4f} ± {half(share):.4f}  {each_s:.3f} s", flush=True)
-    found["bound"] = bounds(env, sessions)
-    print(f"{level:8} {'bound':16} {found['bound'][:, 0].mean():.4f} ± {half(found['bound'][:, 0]):.4f}", flush=True)
+    by_agent["bound"] = bounds(env, sessions)
+    print(
+        f"{level:8} {'bound':16} {by_agent['bound'][:, 0].mean():.4f} ± {half(by_agent['bound'][:, 0]):.4f}",
+        flush=True,
+    )
     gaps = []
     for low, high in (
         *itertools.pairwise(STEPS),
@@ -76,14 +79,14 @@ def ladder(level: str, split: str, sessions: int) -> dict[str, Any]:
         ("informed-paced", "informed"),
         ("informed", "bound"),
     ):
-        gap = found[high][:, 0] - found[low][:, 0]
+        gap = by_agent[high][:, 0] - by_agent[low][:, 0]
         gaps.append({"low": low, "high": high, "gap": float(gap.mean()), "half": half(gap)})
         print(f"{level:8} {high} - {low}: {gap.mean():+.4f} ± {half(gap):.4f}", flush=True)
     holds = all(gap["gap"] > gap["half"] for gap in gaps[: len(STEPS) - 1])
     print(f"{level:8} {'holds' if holds else 'DOES NOT HOLD'}", flush=True)
     rows = [
         {"agent": name, "value_share": float(of[:, 0].mean()), "half": half(of[:, 0]), "return": float(of[:, 1].mean())}
-        for name, of in found.items()
+        for name, of in by_agent.items()
     ]
     return {"level": level, "sessions": sessions, "holds": holds, "rows": rows, "gaps": gaps}
 
@@ -108,20 +111,20 @@ def main() -> None:
     parser.add_argument("--tune", action="store_true", help="play the grid of constants instead")
     parser.add_argument("--returns", type=Path, help="write the mean returns by environment and agent, for normalized_score")
     parser.add_argument("--json", type=Path)
-    given = parser.parse_args()
+    options = parser.parse_args()
     levels = [
-        (tune(level, count) if given.tune else ladder(level, given.split, count))
-        for level in given.levels.split(",")
-        for count in [max(2, given.sessions // (EXTREME if level == "extreme" else 1))]
+        (tune(level, count) if options.tune else ladder(level, options.split, count))
+        for level in options.levels.split(",")
+        for count in [max(2, options.sessions // (EXTREME if level == "extreme" else 1))]
     ]
-    if given.returns is not None:
+    if options.returns is not None:
         by_level = {level["level"]: {row["agent"]: round(row["return"], 3) for row in level["rows"]} for level in levels}
         by_id = {env_id: by_level[level] for env_id, level in costgym.LEVEL_IDS.items() if level in by_level}
         if "medium" in by_level:
             by_id["costgym/MarketplaceSession-v1"] = by_level["medium"]
-        given.returns.write_text(json.dumps(by_id, indent=1) + "\n", encoding="utf-8")
-    report = {"split": "train" if given.tune else given.split, "levels": levels}
-    write_report(report, given.json, ("numpy", "gymnasium"))
+        options.returns.write_text(json.dumps(by_id, indent=1) + "\n", encoding="utf-8")
+    report = {"split": "train" if options.tune else options.split, "levels": levels}
+    write_report(report, options.json, ("numpy", "gymnasium"))
 
 
 if __name__ == "__main__":

@@ -33,11 +33,11 @@ class Entry:
     """An environment that is measured, and the steps a second of each round."""
 
     def __init__(self, name: str, size: int, threads: int, in_place: bool) -> None:
-        own = {} if name == IDS[0] else {"copy": not in_place, "threads": threads}
+        settings = {} if name == IDS[0] else {"copy": not in_place, "threads": threads}
         make: Any = gym.make_vec if name == IDS[0] else costgym.make_vec
         mode = {"vectorization_mode": "vector_entry_point"} if name == IDS[0] else {}
         self.name, self.size, self.threads, self.in_place = name, size, threads, in_place
-        self.env: Any = make(name, num_envs=size, **mode, **own)
+        self.env: Any = make(name, num_envs=size, **mode, **settings)
         self.env.reset(seed=0)
         actions = self.env.single_action_space.n
         self.actions = list(np.random.default_rng(0).integers(0, actions, (ACTIONS, size)))
@@ -72,10 +72,10 @@ def main() -> None:
     parser.add_argument("--sizes", default="64,1024,16384")
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--json", type=Path)
-    given = parser.parse_args()
+    options = parser.parse_args()
     rows = []
-    for threads in map(int, given.threads.split(",")):
-        for size in map(int, given.sizes.split(",")):
+    for threads in map(int, options.threads.split(",")):
+        for size in map(int, options.sizes.split(",")):
             kinds = [
                 Entry(name, size, threads, in_place)
                 for name in IDS
@@ -98,7 +98,7 @@ def main() -> None:
                 )
     drawn = draw_us()
     print(f"a session is drawn and begun in {drawn:.1f} µs")
-    write_report({"rows": rows, "draw_us": round(drawn, 2)}, given.json, ("numpy", "numba", "gymnasium"))
+    write_report({"rows": rows, "draw_us": round(drawn, 2)}, options.json, ("numpy", "numba", "gymnasium"))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
     python benchmarks/sessions.py --sessions 300 --json benchmarks/results/sessions.json
     python benchmarks/sessions.py --split train --sessions 1500 --agents "optimistic,optimistic without exploration"
     python benchmarks/sessions.py --split valid --sessions 100 --settings '{"concurrent": true}' --agents optimistic,hedged
-    python benchmarks/sessions.py --split valid --agents "zoo:sessions,zoo:sessions asking again"
+    python benchmarks/sessions.py --split valid --agents "zoo:sessions-v0,zoo:sessions-v0 asking again"
     python benchmarks/sessions.py --words --sessions 30 --agents react,react+btp,react+ecoact
 
 Every agent plays every session once, under seed 0, so that all meet the same tools, regimes, outages and luck. Figures are
@@ -53,8 +53,8 @@ class AskingAgain(SessionAgent):
 
 # `hedged` and its patience, where calls may run side by side: only on request, and tuned on `valid`
 LEARNT: dict[str, Callable[[], Agent]] = {
-    "zoo:sessions": lambda: make_agent("zoo:sessions", SESSION),
-    "zoo:sessions asking again": lambda: AskingAgain(run_folder("zoo:sessions")),
+    "zoo:sessions-v0": lambda: make_agent("zoo:sessions-v0", SESSION),
+    "zoo:sessions-v0 asking again": lambda: AskingAgain(run_folder("zoo:sessions-v0")),
 }
 HEDGED: dict[str, Callable[[], Agent]] = {
     "hedged": Hedged,
@@ -64,7 +64,7 @@ SPOKEN = "cheapest,react,react+btp,react+ecoact,react+ecoact+btp,dfsdt,dfsdt+btp
 PAIRS = (
     ("bayes-index", "greedy"), ("paced", "bayes-index"), ("optimistic", "paced"), ("informed-paced", "optimistic"),
     ("informed-paced", "paced"), ("LP bound", "informed-paced"), *(("optimistic", name) for name in WITHOUT),
-    *((name, "optimistic") for name in HEDGED), ("hedged", "paced"), ("zoo:sessions", "zoo:sessions asking again"),
+    *((name, "optimistic") for name in HEDGED), ("hedged", "paced"), ("zoo:sessions-v0", "zoo:sessions-v0 asking again"),
     *((name, "react") for name in SPOKEN.split(",")[2:]), ("dfsdt+btp", "react+btp"),
 )  # fmt: skip
 Shares = NDArray[np.float64]
@@ -83,12 +83,12 @@ def shares(agent: Agent, env: Any, sessions: int) -> tuple[Shares, float, float]
 
 def bounds(env: Any, sessions: int) -> Shares:
     """The bound of each session, as a share of the value of all its queries."""
-    found = []
+    bounds_found = []
     for number in env.unwrapped.numbers[:sessions]:
         env.reset(seed=0, options={"task": number})
         world = env.unwrapped
-        found.append(world.optimum().quality / world.account().session.value.sum())
-    return np.array(found)
+        bounds_found.append(world.optimum().quality / world.account().session.value.sum())
+    return np.array(bounds_found)
 
 
 def half(values: Shares) -> float:

@@ -44,14 +44,14 @@ def session(number: int, random: Random) -> tuple[dict[str, Any], list[str]]:
         f"RF-{random.randrange(10**5)}",
     )
     city, total = random.choice(CITIES), round(random.uniform(9, 400), 2)
-    found = call("find_customer", {"email": mail}, {"id": customer, "name": name, "phone": phone, "address": home})
+    customer = call("find_customer", {"email": mail}, {"id": customer, "name": name, "phone": phone, "address": home})
     last_order = call("last_order", {"customer_id": customer}, {"id": order, "city": city, "total": total})
     intents = (
-        (f"Where is the last order of {mail}?", [*found, *last_order], f"It is in {city}."),
+        (f"Where is the last order of {mail}?", [*customer, *last_order], f"It is in {city}."),
         (f"{name} ({mail}) wants her last order refunded.",
-         [*found, *last_order, *call("create_refund", {"order_id": order}, {"refund": refund})],
+         [*customer, *last_order, *call("create_refund", {"order_id": order}, {"refund": refund})],
          f"Refund {refund} is on its way."),
-        (f"What did {mail} pay for the last order? Call back on {phone}.", [*found, *last_order], f"The total was {total}."),
+        (f"What did {mail} pay for the last order? Call back on {phone}.", [*customer, *last_order], f"The total was {total}."),
         (f"Please cancel order {order}. I live at {home}.", call("cancel_order", {"order_id": order}, {"status": "cancelled"}),
          "Done, it is cancelled."),
     )  # fmt: skip

@@ -32,8 +32,8 @@ def played(run: Path) -> tuple[dict[str, float], str, Any]:
     header, recorded = read_trajectories(path)
     episodes = list(recorded)
     finals = [(episode.final, not episode.final["exceeded"]) for episode in episodes]
-    told = [(f["strict"] and kept, f["judged"] and kept, f["price"], f["calls"]) for f, kept in finals]
-    return figures_of(told), hashlib.sha256(path.read_bytes()).hexdigest(), (header, episodes)
+    finals_told = [(f["strict"] and passed, f["judged"] and passed, f["price"], f["calls"]) for f, passed in finals]
+    return figures_of(finals_told), hashlib.sha256(path.read_bytes()).hexdigest(), (header, episodes)
 
 
 def correlation(predicted: list[float], real: list[float]) -> dict[str, float] | None:
@@ -82,17 +82,17 @@ def main(arguments: list[str]) -> None:
         if not names:
             rows += json.loads(text)["rows"]
             continue
-        for said, name in zip(json.loads(text)["runs"], names.split(","), strict=True):
+        for run, name in zip(json.loads(text)["runs"], names.split(","), strict=True):
             if name == "-":
                 continue
             figures, digest, (header, episodes) = played(Path(name))
             agents = {episode.agent for episode in episodes}
-            assert agents == {said["agent"]} and len(episodes) == said["episodes"], (name, agents, len(episodes))
-            assert header.settings["budget"] == said["budget"] and header.settings["split"] == said["split"], name
+            assert agents == {run["agent"]} and len(episodes) == run["episodes"], (name, agents, len(episodes))
+            assert header.settings["budget"] == run["budget"] and header.settings["split"] == run["split"], name
             for figure in FIGURES:
-                low, value, high = (said["figures"][figure][key] for key in ("low", "value", "high"))
+                low, value, high = (run["figures"][figure][key] for key in ("low", "value", "high"))
                 rows.append({
-                    "agent": said["agent"], "budget": said["budget"], "failures": said["failures"], "figure": figure,
+                    "agent": run["agent"], "budget": run["budget"], "failures": run["failures"], "figure": figure,
                     "predicted": value, "low": low, "high": high, "played": figures[figure],
                     "hit": low - 1e-9 <= figures[figure] <= high + 1e-9,
                     "predictions_sha256": hashlib.sha256(text.encode()).hexdigest(), "trajectories_sha256": digest,

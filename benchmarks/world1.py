@@ -45,12 +45,12 @@ def play_board(world: int) -> tuple[Path, float]:
 
 def episodes_of(folder: Path) -> dict[tuple[str, ...], dict[str, Any]]:
     """A board's episodes by track, agent, condition and index, without what names the version."""
-    found = {}
+    results = {}
     for line in (folder / "episodes.jsonl").read_text(encoding="utf-8").splitlines():
         episode = json.loads(line)
         key = (episode["env"].rpartition("-v")[0], episode["agent"], json.dumps([episode["budget"], episode.get("settings")]))
-        found[*key, str(episode["episode"])] = {name: value for name, value in episode.items() if name != "env"}
-    return found
+        results[*key, str(episode["episode"])] = {name: value for name, value in episode.items() if name != "env"}
+    return results
 
 
 def board(folders: Iterable[Path], seconds: Iterable[float]) -> dict[str, Any]:
@@ -89,13 +89,13 @@ def papers(names: Iterable[str], episodes: int | None, steps: int | None, jobs: 
     """The effects that each paper claims, measured in both versions; papers of an earlier report stay."""
     played = json.loads(PAPERS.read_text(encoding="utf-8"))["papers"] if PAPERS.is_file() else {}
     for name in names:
-        asked = {"steps": steps} if name == "catp" else {}
-        tables = [reproduce(name, episodes=episodes, jobs=jobs, world=world, **asked) for world in (0, 1)]
+        settings = {"steps": steps} if name == "catp" else {}
+        tables = [reproduce(name, episodes=episodes, jobs=jobs, world=world, **settings) for world in (0, 1)]
         effects = []
         for one, other in zip(*(table["effects"] for table in tables), strict=True):
             about = {field: one[field] for field in ("protocol", "claim", "grading")}
             effects.append(about | {field: [one[field], other[field]] for field in ("measured", "follows")})
-        played[name] = {"episodes": episodes, "steps": asked.get("steps"), "effects": effects}
+        played[name] = {"episodes": episodes, "steps": settings.get("steps"), "effects": effects}
         alike = sum(row["follows"][0] == row["follows"][1] for row in effects)
         print(f"{name}: {alike} of {len(effects)} alike", flush=True)
     return {"papers": played}

@@ -51,16 +51,16 @@ AGENTS: dict[str, tuple[str, str, str]] = {
     ),
     "sessions": (
         "sessions",
-        "recurrent PPO on raw observations of sessions, the best of five seeds on valid",
-        "python benchmarks/learning/sessions.py train --seeds 5 --memory raw",
+        "masked PPO on version 1 of sessions at the level medium, the best weights on valid",
+        "costgym train ppo --env costgym/MarketplaceSession-v1 --steps 6000000 --seed 0",
     ),
 }
-PARTS = {"sessions": "seed-3"}
-"""Folder in the run that is packed, where it is not the run itself."""
+"""By folder. `sessions` ships the best weights on valid of `learning/sessions.py learn tools`; `sessions-v0`, of version 0.2,
+stays for version 0 of sessions."""
 ENTRIES = {
     "recorded": (["zoo:toolplanner"], "Trained, and too slow to be played by default: recorded, and replayed here."),
     "replayed": (
-        ["zoo:catp", "zoo:deer", "zoo:lagrangian", "zoo:ppo", "zoo:sessions"],
+        ["zoo:catp", "zoo:deer", "zoo:lagrangian", "zoo:ppo", "zoo:sessions-v0"],
         "Trained agents that ship: recorded, and replayed here. costgym leaderboard --play-zoo plays them.",
     ),
 }
@@ -72,7 +72,7 @@ SECONDS = "processor_seconds"
 def train(runs: Path) -> None:
     for name, (_, _, arguments) in AGENTS.items():
         out = runs / name
-        if (out / PARTS.get(name, "") / "metrics.json").is_file():
+        if (out / "metrics.json").is_file():
             continue
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         command = arguments.replace("costgym", "-m costgym").removeprefix("python ").split()
@@ -84,31 +84,31 @@ def train(runs: Path) -> None:
 
 def pack(runs: Path) -> None:
     for name, (kind, summary, arguments) in AGENTS.items():
-        run, place = runs / name / PARTS.get(name, ""), FOLDER / name
+        run, folder = runs / name, FOLDER / name
         if not (run / "metrics.json").is_file():
             print(f"{name}: {run} is no finished run; train first", file=sys.stderr)
             continue
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
         checkpoint = newest(run)
-        shutil.copytree(checkpoint, place / checkpoint.relative_to(run), ignore=shutil.ignore_patterns(OPTIMIZER))
+        shutil.copytree(checkpoint, folder / checkpoint.relative_to(run), ignore=shutil.ignore_patterns(OPTIMIZER))
         if (run / "tokenizer").is_dir():
-            shutil.copytree(run / "tokenizer", place / "tokenizer")
+            shutil.copytree(run / "tokenizer", folder / "tokenizer")
         for file in ("config.json", "curve.jsonl", "metrics.json"):
-            shutil.copy(run / file, place / file)
-        config = json.loads((place / "config.json").read_text())
+            shutil.copy(run / file, folder / file)
+        config = json.loads((folder / "config.json").read_text())
         card = Card(
             summary=summary,
             kind=kind,  # type: ignore[arg-type]
-            command=f"{arguments} --out runs/{name}" + (f"  # {PARTS[name]}/" if name in PARTS else ""),
+            command=f"{arguments} --out runs/{name}",
             seed=config["settings"]["seed"],
             date=time.strftime("%Y-%m-%d"),
             version=config["version"],
             processor_minutes=round(float((runs / f"{name}.{SECONDS}").read_text()) / 60, 1),
             figures=numbers((run / "metrics.json").read_text()),
-            files={str(path.relative_to(place)): digest(path) for path in sorted(place.rglob("*")) if path.is_file()},
+            files={str(path.relative_to(folder)): digest(path) for path in sorted(folder.rglob("*")) if path.is_file()},
         )
-        (place / CARD).write_text(card.model_dump_json(indent=1) + "\n")
-        size = sum(path.stat().st_size for path in place.rglob("*") if path.is_file())
+        (folder / CARD).write_text(card.model_dump_json(indent=1) + "\n")
+        size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
         print(f"{name}: {size / 2**20:.2f} MiB")
 
 

@@ -51,7 +51,7 @@ if __name__ == "__main__":
     settings = parse(ConstrainedArgs)
     assert isinstance(settings, ConstrainedArgs)
     learnt = Learnt(train(settings, Multiplier(settings)), "lagrangian")
-    found = measure(learnt, settings)
+    report = measure(learnt, settings)
     measure(make_agent("greedy"), settings)
-    verdict = "kept" if found["average_cost"] <= settings.limit else "broken"
-    print(f"mean cost {found['average_cost']:.3f}, limit {settings.limit:g}: {verdict}")
+    verdict = "kept" if report["average_cost"] <= settings.limit else "broken"
+    print(f"mean cost {report['average_cost']:.3f}, limit {settings.limit:g}: {verdict}")

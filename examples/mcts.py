@@ -88,10 +88,10 @@ def main() -> None:
     parser.add_argument("--exploration", type=float, default=0.1)
     options = parser.parse_args()
     env: Any = costgym.make("costgym/Marketplace-v0", split="test", budget={"price": 20}, disable_env_checker=True).unwrapped
-    greedy, found = make_agent("greedy"), {"mcts": [0.0, 0.0], "greedy": [0.0, 0.0]}
+    greedy, figures = make_agent("greedy"), {"mcts": [0.0, 0.0], "greedy": [0.0, 0.0]}
     began = time.perf_counter()
     for number in env.numbers[: options.episodes]:
-        for name, (passed, total) in found.items():
+        for name, (passed, total) in figures.items():
             observation, info = env.reset(seed=0, options={"task": number})
             greedy.reset(env, observation, info, 0)
             over = False
@@ -102,8 +102,8 @@ def main() -> None:
                     action = greedy.act(observation, info)
                 observation, reward, terminated, truncated, info = env.step(action)
                 total, over = total + float(reward), terminated or truncated
-            found[name] = [passed + info["is_success"], total]
-    for name, (passed, total) in found.items():
+            figures[name] = [passed + info["is_success"], total]
+    for name, (passed, total) in figures.items():
         print(f"{name:6}  passed {passed / options.episodes:.3f}  return {total / options.episodes:.3f}")
     print(f"{options.episodes} episodes in {time.perf_counter() - began:.0f} s")
 

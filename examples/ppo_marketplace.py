@@ -149,16 +149,16 @@ def train(args: Args, price_of_cost: Callable[[float], float] | None = None, sho
                 passed.append(final["is_success"][end])
             rewards.append((reward - multiplier * cost).float())
             ends.append(end)
-        share, cost_sum = (torch.cat(each).double().mean().item() if each else np.nan for each in (passed, costs))
+        share, cost_sum = (torch.cat(parts).double().mean().item() if parts else np.nan for parts in (passed, costs))
         if price_of_cost is not None and not np.isnan(cost_sum):
             multiplier = price_of_cost(cost_sum)
         with torch.no_grad():
             last = policy(seen, info["action_mask"])[1]
-        values = torch.stack([each[4] for each in stored])
+        values = torch.stack([step[4] for step in stored])
         gains = advantages(torch.stack(rewards), values, torch.stack(ends), last, args.gae_lambda).flatten()
         targets = gains + values.flatten()
-        seen_all = {name: torch.cat([each[0][name] for each in stored]) for name in seen}
-        masks, actions, before = (torch.cat([each[i] for each in stored]) for i in (1, 2, 3))
+        seen_all = {name: torch.cat([step[0][name] for step in stored]) for name in seen}
+        masks, actions, before = (torch.cat([step[i] for step in stored]) for i in (1, 2, 3))
         # a step with one allowed action teaches the actor nothing; the critic may still learn from it
         free = masks.sum(-1) > 1
         gains = (gains - gains[free].mean()) / (gains[free].std() + 1e-8) * free

@@ -107,13 +107,15 @@ def main() -> None:
     env: Any = costgym.make(SESSION, split=options.split, disable_env_checker=True).unwrapped
     planner, began = Planner(env, options.futures, options.every), time.process_time()
     numbers = env.numbers[: options.episodes]
-    found = {"planner": np.array([play(env, planner, number) for number in numbers])}
+    shares = {"planner": np.array([play(env, planner, number) for number in numbers])}
     print(f"planner: {time.process_time() - began:.0f} processor seconds")
     for name in ("paced", "optimistic"):
-        found[name] = np.array([play(env, make_agent(name, SESSION), number) for number in numbers])
-        above = found["planner"] - found[name]
+        shares[name] = np.array([play(env, make_agent(name, SESSION), number) for number in numbers])
+        above = shares["planner"] - shares[name]
         half = 1.96 * above.std(ddof=1) / len(above) ** 0.5
-        print(f"planner {found['planner'].mean():.3f}  {name} {found[name].mean():.3f}  above {above.mean():.3f} ± {half:.3f}")
+        print(
+            f"planner {shares['planner'].mean():.3f}  {name} {shares[name].mean():.3f}  above {above.mean():.3f} ± {half:.3f}"
+        )
 
 
 if __name__ == "__main__":

@@ -66,6 +66,15 @@ def test_importing_costgym_loads_nothing_heavy() -> None:
     assert shown.stdout.strip() == "[]"
 
 
+@pytest.mark.slow
+def test_the_quick_suite_waits_for_no_compiled_code(tmp_path: Path) -> None:
+    words = ["costgym", "leaderboard", "--suite", "quick", "--episodes", "1", "--quiet", "--out", str(tmp_path / "board")]
+    script = f"import atexit, sys; sys.argv = {words!r}; atexit.register(lambda: print('numba' in sys.modules))\n"
+    script += "from costgym.cli import main; main()"
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ran.stdout.split()[-1] == "False" and "compiles" not in ran.stderr
+
+
 def test_no_global_randomness_and_no_wall_clock_below_experiments() -> None:
     forbidden = {("np.random", "seed"), ("np.random", "rand"), ("random", "random"), ("random", "seed"), ("time", "time")}
     offending = []

@@ -69,6 +69,16 @@ def test_every_block_of_a_page_runs(page: Path, tmp_path: Path) -> None:
         assert ran.returncode == 0, f"{page.name}, block {number}:\n{code}\n{ran.stdout[-2000:]}\n{ran.stderr[-4000:]}"
 
 
+def test_every_loop_that_learns_with_pytorch_sets_its_threads() -> None:
+    """Without `OMP_NUM_THREADS`, which a plain shell does not set, small networks take several times as long."""
+    loops = {
+        f"{page.name} {number}": code for page in PAGES for number, (_, code) in enumerate(blocks(page)) if ".learn(" in code
+    }
+    loops |= {path.name: code for path in ROOT.glob("examples/*.py") if ".learn(" in (code := path.read_text(encoding="utf-8"))}
+    assert len(loops) >= 4
+    assert [name for name, code in loops.items() if "torch.set_num_threads(1)" not in code] == []
+
+
 def prose(page: Path) -> str:
     """A page without its fenced blocks."""
     return re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
@@ -159,12 +169,12 @@ def sorted_pages() -> dict[str, list[str]]:
 def test_every_page_of_the_guide_is_of_one_kind() -> None:
     kinds = sorted_pages()
     sorted_ = [page for pages in kinds.values() for page in pages]
-    found = {path.relative_to(ROOT / "docs").with_suffix("").as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    written = {path.relative_to(ROOT / "docs").with_suffix("").as_posix() for path in (ROOT / "docs").rglob("*.md")}
     papers = {f"results/{path.stem}" for path in (ROOT / "benchmarks" / "results" / "reproduce").glob("*.md")}
-    parts = {page for page in found if page.startswith(("environments/", "api/"))} - set(sorted_)
+    parts = {page for page in written if page.startswith(("environments/", "api/"))} - set(sorted_)
     assert list(kinds) == [*GUIDES, "Concepts", "Reference", "Results", "Measurements", "Project"]
     assert len(sorted_) == len(set(sorted_))
-    assert {page for page in sorted_ if not page.startswith("tutorials/")} == found - papers - parts - {"index"}
+    assert {page for page in sorted_ if not page.startswith("tutorials/")} == written - papers - parts - {"index"}
 
 
 @pytest.mark.parametrize("page", [page for kind in GUIDES for page in sorted_pages()[kind] if "/" not in page])

@@ -112,8 +112,8 @@ def declare_void(packed: Path) -> None:
         [file] = document["files"]
         path = packed / file["path"]
         header, *lines = path.read_text().splitlines()
-        kept = [line for line in lines if json.loads(line)["episode"] not in failed]
-        path.write_text("".join(f"{line}\n" for line in [header, *kept]))
+        honest_lines = [line for line in lines if json.loads(line)["episode"] not in failed]
+        path.write_text("".join(f"{line}\n" for line in [header, *honest_lines]))
         file.update(void={str(index): "server down" for index in sorted(failed)}, digest=digest_of(path))
 
     edit(packed, declare)
@@ -129,12 +129,12 @@ def figures(folder: Path, entries: list[Path], secrets: list[str]) -> list[float
         return [verdict.rows[0][PASS] for verdict in judge(entries, folder / "epoch", folder / "board")]
     from costgym.experiments.board.reruns.rerun import rerun  # pyright: ignore[reportMissingImports]  # of 0.2.0
 
-    found = []
+    leaks = []
     for number, (packed, secret) in enumerate(zip(entries, secrets, strict=True)):
         (folder / f"secret {number}").write_text(secret)
         [row] = rerun(packed, folder / f"secret {number}", folder / f"again {number}", sandbox="none")
-        found.append(row.on_board({})[PASS])
-    return found
+        leaks.append(row.on_board({})[PASS])
+    return leaks
 
 
 def manifest_voids(folder: Path) -> str:
@@ -153,7 +153,7 @@ def breaks_the_model(folder: Path) -> str:
             raise InfrastructureError("HTTP 500")
         return complete(self, messages, *arguments)
 
-    config, said = make_run_config("quick", agents=["react"], budgets="price=30", episodes=24), []
+    config, outcomes = make_run_config("quick", agents=["react"], budgets="price=30", episodes=24), []
     with patch.object(SimulatedToolPlanner, "complete", answer):
         for name in ("Honest", "Voids"):
             track = config.tracks[0].model_copy(update={"agents": (f"own.py:{name}",)})
@@ -167,8 +167,8 @@ def breaks_the_model(folder: Path) -> str:
                 outputs = _play(whole, row, None, folder, "none")
             results = [output.result for output in outputs if not output.result.void]
             passed = sum(result.strict and result.within_budget for result in results)
-            said.append(f"{100 * passed / len(results):.1f} % ({24 - len(results)} of 24 void)")
-    return " -> ".join(said)
+            outcomes.append(f"{100 * passed / len(results):.1f} % ({24 - len(results)} of 24 void)")
+    return " -> ".join(outcomes)
 
 
 def tokens(folder: Path) -> str:
@@ -183,18 +183,18 @@ def tokens(folder: Path) -> str:
 def tries(folder: Path) -> str:
     made = [entry(folder, f"{n}", "random", description=f"try {n}") for n in range(6)]
     root = "the maintainer's secret, the same for all"
-    secrets = [hmac.new(root.encode(), (each / "manifest.json").read_bytes(), hashlib.sha256).hexdigest() for each in made]
-    found = figures(folder, made, secrets)
-    ranks = sum(found) / 6 if EPOCHS else max(found)
-    return f"six tries {100 * min(found):.1f} to {100 * max(found):.1f} %, of which {100 * ranks:.1f} % can rank"
+    secrets = [hmac.new(root.encode(), (row / "manifest.json").read_bytes(), hashlib.sha256).hexdigest() for row in made]
+    leaks = figures(folder, made, secrets)
+    ranks = sum(leaks) / 6 if EPOCHS else max(leaks)
+    return f"six tries {100 * min(leaks):.1f} to {100 * max(leaks):.1f} %, of which {100 * ranks:.1f} % can rank"
 
 
 def folders(folder: Path) -> str:
     """Verify a folder that is not one's own, with each of four changes in it."""
     gained = []
     for name, prepare in FOLDERS.items():
-        place = folder / name
-        hostile, victim = place / "hostile", place / "victim"
+        home = folder / name
+        hostile, victim = home / "hostile", home / "victim"
         (victim / "old").mkdir(parents=True)
         hostile.mkdir()
         (hostile / "run.json").write_text("{}")  # as every run has it
@@ -203,7 +203,7 @@ def folders(folder: Path) -> str:
         prepare(hostile, victim)
         before = contents(victim)
         try:
-            subprocess.run([sys.executable, "-m", "costgym", "verify", hostile], cwd=place, capture_output=True, timeout=20)
+            subprocess.run([sys.executable, "-m", "costgym", "verify", hostile], cwd=home, capture_output=True, timeout=20)
         except subprocess.TimeoutExpired:
             gained.append(f"{name}: hangs")
         if contents(victim) != before:
@@ -254,15 +254,15 @@ def beaten(folder: Path) -> str:
 
 def requests(folder: Path) -> str:
     servers, python = imported("benchmarks/hostile/servers.py"), sys.executable
-    said = []
+    problems = []
     for kind in servers.PATHS:
         attacks = (lambda target: servers.bodies(target, 100, ("/mcp",)), servers.garbage, servers.slow_head)
         many = lambda target: servers.silent(target, 1100)  # noqa: E731
         for attack in (*attacks, many):
             with servers.server(kind, python, folder) as target:
-                said.append(attack(target))
-        said.append(servers.bind(kind, python, folder))
-    return "; ".join(said)
+                problems.append(attack(target))
+        problems.append(servers.bind(kind, python, folder))
+    return "; ".join(problems)
 
 
 def imported(path: str) -> Any:
@@ -277,7 +277,7 @@ def imported(path: str) -> Any:
 def files(folder: Path) -> str:
     """Read files with numbers of another kind."""
     log = {"tool": "find", "started": 5, "latency_s": 0.4, "status": "ok", "price": 0.002}
-    found = []
+    paths = []
     for name, text in {
         "base 60 in YAML": "a: " + "1:" * 120_000 + "1",
         "a fraction in base 60": "a: " + "1:" * 5000 + "1.5",
@@ -292,10 +292,10 @@ def files(folder: Path) -> str:
         done = subprocess.run([sys.executable, "-m", "costgym", *words], cwd=folder, capture_output=True, text=True)
         took = time.monotonic() - begin
         if "Traceback" in done.stderr:
-            found.append(f"{name}: {done.stderr.strip().splitlines()[-1][:60]}")
+            paths.append(f"{name}: {done.stderr.strip().splitlines()[-1][:60]}")
         if took > SLOW_S:
-            found.append(f"{name}: {took:.0f} s")
-    return "; ".join(found) or "a sentence each"
+            paths.append(f"{name}: {took:.0f} s")
+    return "; ".join(paths) or "a sentence each"
 
 
 ATTACKS = {

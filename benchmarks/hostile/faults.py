@@ -126,19 +126,19 @@ def in_child(work: Callable[[], tuple[int, str]]) -> tuple[int, str]:
 
 def state(folder: Path) -> State:
     """What a reader finds: the visible files; of a database its content."""
-    found: State = {}
+    states: State = {}
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
         if any(part.startswith(".") for part in Path(name).parts) or path.is_dir() or "tfevents" in name:
             continue
         if path.suffix == ".db":
             with sqlite3.connect(path) as opened:
-                found[name] = sorted(opened.iterdump())
+                states[name] = sorted(opened.iterdump())
         elif name.endswith(".html") and "run/" in name:
-            found[name] = b""  # curves over seconds
+            states[name] = b""  # curves over seconds
         elif not name.endswith((".db-journal", ".db-wal", ".db-shm")):
-            found[name] = TIMES.sub(b"", path.read_bytes())
-    return found
+            states[name] = TIMES.sub(b"", path.read_bytes())
+    return states
 
 
 def drafts(folder: Path) -> list[str]:
@@ -190,11 +190,11 @@ class Trials:
         """Run with a fault; what is wrong afterwards."""
         self.reset()
         status, text = self.run(nth, 1 + FAULTS.index(fault))
-        found = state(self.trial)
+        now = state(self.trial)
         if status == 99 or "Traceback" in text:
             return f"a traceback: {text[-300:]}"
-        if status == 0 and found != self.new:
-            return f"said to be done, but {self._difference(found)}"
+        if status == 0 and now != self.new:
+            return f"said to be done, but {self._difference(now)}"
         if status != 0 and fault in HARMLESS:
             return f"status {status} without need: {text[-300:].strip()}"
         if status > 0:
@@ -203,37 +203,37 @@ class Trials:
             if drafts(self.trial) and "a change that was begun" not in text:
                 return f"left behind: {drafts(self.trial)[:3]} ({text[-200:].strip()})"
         resumable = self.job.ends_with is not None
-        whole = not resumable or found.get(self.job.ends_with or "") == self.new[self.job.ends_with or ""]
+        whole = not resumable or now.get(self.job.ends_with or "") == self.new[self.job.ends_with or ""]
         decided = any(self.trial.glob("*/.next"))  # every command that reads the folder finishes the change first
-        if found not in (self.old, self.new) and whole and not decided:
-            return f"neither the old nor the new: {self._difference(found)}"
+        if now not in (self.old, self.new) and whole and not decided:
+            return f"neither the old nor the new: {self._difference(now)}"
         if status == 0:
             return None
         status, text = self.run()
         if state(self.trial) != self.new:
             return f"the next run does not mend it: {self._difference(state(self.trial))} ({text[-200:].strip()})"
-        if status != 0 and not (found == self.new and "exists already" in text):
+        if status != 0 and not (now == self.new and "exists already" in text):
             return f"the next run ends with status {status}: {text[-200:].strip()}"
         if drafts(self.trial) and status == 0:
             return f"left behind by the next run: {drafts(self.trial)[:3]}"
         return None
 
-    def _difference(self, found: State) -> str:
-        names = sorted(name for name in found.keys() | self.new.keys() if found.get(name) != self.new.get(name))
-        return "; ".join(f"{name} is {'missing' if name not in found else 'another'}" for name in names[:3])
+    def _difference(self, now: State) -> str:
+        names = sorted(name for name in now.keys() | self.new.keys() if now.get(name) != self.new.get(name))
+        return "; ".join(f"{name} is {'missing' if name not in now else 'another'}" for name in names[:3])
 
 
 def distinct(calls: list[str]) -> list[tuple[int, str]]:
     """The calls with their numbers; of many calls of one kind on one file in a row the first, the middle and the last."""
     runs = [list(group) for _, group in groupby(enumerate(calls, 1), key=lambda item: item[1])]
-    return [run[place] for run in runs for place in sorted({0, len(run) // 2, len(run) - 1})]
+    return [run[number] for run in runs for number in sorted({0, len(run) // 2, len(run) - 1})]
 
 
 def try_job(name: str, base: Path, sample: int | None, seed: int = 0) -> dict[str, Any]:
     """All faults at all calls of a job, or a sample of them."""
     begin, used = time.monotonic(), processor_s()
-    with tempfile.TemporaryDirectory() as place:
-        trials = Trials(name, base, Path(place))
+    with tempfile.TemporaryDirectory() as folder:
+        trials = Trials(name, base, Path(folder))
         calls = trials.calls()
         points = [
             (nth, fault)
@@ -246,7 +246,7 @@ def try_job(name: str, base: Path, sample: int | None, seed: int = 0) -> dict[st
         for nth, fault in chosen:
             problem = trials.check(nth, fault)
             if problem is not None:
-                wrong.append(f"{fault} at call {nth} ({calls[nth - 1].replace(place, '')}): {problem.replace(place, '')}")
+                wrong.append(f"{fault} at call {nth} ({calls[nth - 1].replace(folder, '')}): {problem.replace(folder, '')}")
                 print(f"{name}: {wrong[-1]}", file=sys.stderr, flush=True)
     kinds = dict(sorted(Counter(call.split()[0] for call in calls).items()))
     files = len({call.split(" ", 1)[1] for call in calls})
@@ -271,31 +271,31 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="file of the report; what is in it of other commands stays")
     args = parser.parse_args()
     if LIBRARY not in os.environ:
-        with tempfile.TemporaryDirectory() as place:
-            library = f"{place}/faulty_files.so"
+        with tempfile.TemporaryDirectory() as folder:
+            library = f"{folder}/faulty_files.so"
             source = Path(__file__).with_name("faulty_files.c")
             subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], check=True)
             environment = {**os.environ, LIBRARY: library, "LD_PRELOAD": library, "OMP_NUM_THREADS": "1"}
             raise SystemExit(subprocess.run([sys.executable, __file__, *sys.argv[1:]], env=environment, check=False).returncode)
     chosen = args.jobs.split(",") if args.jobs else list(JOBS)
     report: dict[str, Any] = json.loads(args.json.read_text()) if args.json and args.json.exists() else {}
-    with tempfile.TemporaryDirectory() as place:
-        base = Path(place, "base")
+    with tempfile.TemporaryDirectory() as folder:
+        base = Path(folder, "base")
         for line in BASE:
             status, text = command(words(line, base, base))
             assert status == 0, (line, text)
         for name in chosen:
             child = os.fork()  # what a job imports and starts stays its own
             if child == 0:
-                Path(place, "report").write_text(json.dumps(try_job(name, base, args.sample, args.seed)))
+                Path(folder, "report").write_text(json.dumps(try_job(name, base, args.sample, args.seed)))
                 os._exit(0)
             assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, name
-            report[name] = json.loads(Path(place, "report").read_text())
+            report[name] = json.loads(Path(folder, "report").read_text())
             shown = {key: value for key, value in report[name].items() if key != "wrong"}
             print(f"{name}: {shown}, {len(report[name]['wrong'])} wrong", flush=True)
             if args.json is not None:
                 args.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-    raise SystemExit(1 if any(each["wrong"] for each in report.values()) else 0)
+    raise SystemExit(1 if any(row["wrong"] for row in report.values()) else 0)
 
 
 if __name__ == "__main__":

@@ -104,9 +104,9 @@ PLACES: dict[str, Callable[[Path], list[Path]]] = {
 }
 
 
-def _in_place(kind: str, place: str) -> Shape:
+def _in_place(kind: str, name: str) -> Shape:
     def spoil(folder: Path, outside: Path) -> None:
-        for path in PLACES[place](folder):
+        for path in PLACES[name](folder):
             if kind == "link out" and folder.name == "files" and path.name in NAMED:
                 continue
             _clear(path)
@@ -190,7 +190,7 @@ def _odd_names(folder: Path, outside: Path) -> None:
 def shapes(names: int) -> dict[str, Shape]:
     """All shapes by their names."""
     return {
-        **{f"{kind}, {place}": _in_place(kind, place) for kind in KINDS for place in PLACES},
+        **{f"{kind}, {path}": _in_place(kind, path) for kind in KINDS for path in PLACES},
         "folder is a link out": _folder(lambda folder, outside: outside),
         "folder is a link in": _folder(lambda folder, outside: folder),
         "folder is a loop": _folder(lambda folder, outside: Path("trajectories")),
@@ -279,15 +279,15 @@ def _removed_whole(folder: Path) -> Iterator[Path]:
 def tried(genuine: Path, name: str, spoil: Shape) -> dict[str, Any]:
     """What the commands did on one shape."""
     with _removed_whole(Path(tempfile.mkdtemp(dir=genuine.parent))) as below:
-        place, outside = Path(below, "place"), Path(below, "outside")
+        base, outside = Path(below, "place"), Path(below, "outside")
         (outside / "old").mkdir(parents=True)
         for path in (outside / "key", outside / "old" / "key"):
             path.write_text("precious\n")
         copies = {"run": "run", "entry": "entry", "board": "run", "mine": "entry", "epoch": "epoch", "files": "files"}
         for target, source in copies.items():
-            shutil.copytree(genuine / source, place / target)
+            shutil.copytree(genuine / source, base / target)
         with ONE:
-            for folder in (place / "run", place / "entry", place / "files"):
+            for folder in (base / "run", base / "entry", base / "files"):
                 spoil(folder, outside)
         before, trace = state(outside), Path(below, "trace")
         command = [
@@ -302,7 +302,7 @@ def tried(genuine: Path, name: str, spoil: Shape) -> dict[str, Any]:
             sys.executable,
             __file__,
             "--on",
-            str(place),
+            str(base),
         ]
         done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=below)
         lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]

@@ -33,20 +33,20 @@ def main() -> None:
     options = parser.parse_args()
     outcomes: Counter[str] = Counter()
     wrong, slowest, begin = list[str](), 0.0, time.process_time()
-    with tempfile.TemporaryDirectory() as place:
-        ground = Ground(Path(place))
+    with tempfile.TemporaryDirectory() as folder:
+        ground = Ground(Path(folder))
         for number in range(options.inputs):
             kind = options.kinds[number % len(options.kinds)]
             started = time.process_time()
             try:
-                said = ground.try_one(kind, random.Random(f"{options.seed} {number}"))
+                outcome = ground.try_one(kind, random.Random(f"{options.seed} {number}"))
             except Exception as error:
-                said = f"crash: {type(error).__name__}: {error}"
+                outcome = f"crash: {type(error).__name__}: {error}"
             took = time.process_time() - started
             slowest = max(slowest, took)
-            outcomes[f"{kind}: {said.partition(':')[0]}"] += 1
-            if said.startswith(("crash", "passed")) or took > LONGEST_S:
-                wrong.append(f"input {number} ({kind}, {took:.1f} s): {said}")
+            outcomes[f"{kind}: {outcome.partition(':')[0]}"] += 1
+            if outcome.startswith(("crash", "passed")) or took > LONGEST_S:
+                wrong.append(f"input {number} ({kind}, {took:.1f} s): {outcome}")
                 print(wrong[-1], flush=True)
             if (number + 1) % 5000 == 0:
                 print(f"{number + 1} inputs, {len(wrong)} wrong, {time.process_time() - begin:.0f} s", flush=True)

@@ -52,16 +52,16 @@ async def alone(seconds: float) -> dict[str, float]:
 
 async def sessions(count: int) -> dict[str, float]:
     """Memory after so many sessions were opened, used and left."""
-    service, found = make_service(), dict[str, float]()
+    service, seconds = make_service(), dict[str, float]()
     async with service._life(None):  # type: ignore[arg-type]
         for number in range(count):
             await open_and_close(service, number)
             if number + 1 in LOOKS:
-                found[f"{number + 1}"] = memory_mb()
-                print(f"{number + 1} sessions: {found[f'{number + 1}']} MB, {len(service.sessions)} open", flush=True)
+                seconds[f"{number + 1}"] = memory_mb()
+                print(f"{number + 1} sessions: {seconds[f'{number + 1}']} MB, {len(service.sessions)} open", flush=True)
         if len(service.sessions):
             raise SystemExit(f"{len(service.sessions)} sessions are still open")
-    return found
+    return seconds
 
 
 async def besiege(messages: int, seed: int) -> dict[str, Any]:

@@ -101,14 +101,14 @@ def is_hidden(path: Path, folder: Path) -> bool:
 
 def files(folder: Path) -> dict[str, bytes]:
     """Files that a user sees, in full."""
-    found = (path for path in folder.rglob("*") if path.is_file() and not is_hidden(path, folder))
-    return {str(path.relative_to(folder)): path.read_bytes() for path in found}
+    paths = (path for path in folder.rglob("*") if path.is_file() and not is_hidden(path, folder))
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
 def hidden(folder: Path) -> list[str]:
     """Hidden files and folders, locks aside: what a killed process left behind."""
-    found = (path for path in folder.rglob("*") if is_hidden(path, folder) and path.name != ".lock")
-    return sorted(str(path.relative_to(folder)) for path in found)
+    hidden_paths = (path for path in folder.rglob("*") if is_hidden(path, folder) and path.name != ".lock")
+    return sorted(str(path.relative_to(folder)) for path in hidden_paths)
 
 
 def stage(job: Job, folder: Path, new: dict[str, bytes]) -> str:
@@ -166,7 +166,7 @@ def main() -> None:
             assert new[name] != old[name] and not hidden(folder), name
             print(f"{name}: {lasts[name]:.1f} s undisturbed, {sum(map(len, new[name].values()))} bytes", flush=True)
         while sum(kills.values()) < wanted:
-            name = min(table, key=lambda each: kills[each])
+            name = min(table, key=lambda row: kills[row])
             job, folder = table[name], Path(place, f"run-{runs}")
             out = prepare(job, folder)
             ended, killed = False, 0
@@ -203,7 +203,7 @@ def main() -> None:
             shutil.rmtree(folder)
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     report: dict[str, object] = {"kills": dict(kills), "stages": dict(sorted(stages.items())), "runs": runs, "wrong": wrong}
-    report["processor_seconds"] = round(sum(each.ru_utime + each.ru_stime for each in used), 1)
+    report["processor_seconds"] = round(sum(row.ru_utime + row.ru_stime for row in used), 1)
     print(json.dumps(report, indent=1))
     if report_to is not None:
         report_to.write_text(json.dumps(report, indent=1) + "\n")

@@ -92,8 +92,8 @@ def sessions(_: None, numbers: range) -> Iterator[tuple[int, float]]:
         yield number, errors_above_the_bound(rules, number, budget, random.choice(("refuse", "terminate")))
 
 
-def tasks(count: int, each: int) -> list[range]:
-    return [range(begin, min(begin + each, count)) for begin in range(0, count, each)]
+def tasks(count: int, size: int) -> list[range]:
+    return [range(begin, min(begin + size, count)) for begin in range(0, count, size)]
 
 
 def main() -> None:

@@ -174,14 +174,14 @@ class Provider(Server):
         messages = request["messages"]
         task = self.tasks[messages[1]["content"]]
         results = "\n".join(str(message["content"]) for message in messages if message["role"] == "tool")
-        called = Counter(each["function"]["name"] for one in messages for each in one.get("tool_calls") or ())
+        called = Counter(call["function"]["name"] for one in messages for call in one.get("tool_calls") or ())
         usage = {"prompt": len(messages) * 50, "completion": 20}
         for need in task.needs:
             tool = next((name for name in task.candidates if name in need.tools and not called[name]), None)
             if tool is not None and need.fact not in results:
                 return said("", (tool, dict(need.arguments or {})), **usage)
-        found = "; ".join(need.fact for need in task.needs if need.fact in results)
-        return said("", ("finish", {"answer": found or "I found nothing."}), **usage)
+        answer = "; ".join(need.fact for need in task.needs if need.fact in results)
+        return said("", ("finish", {"answer": answer or "I found nothing."}), **usage)
 
     def expected(self, seed: int) -> dict[str, int]:
         """The counts that an episode's record must hold."""
@@ -205,14 +205,14 @@ def command(out: Path, episodes: int, *more: str) -> list[str]:
 
 
 def environment(server: Server) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if name not in (KEY_VARIABLE, "COSTGYM_CACHE")}
-    return {**kept, URL_VARIABLE: server.url}
+    variables = {name: value for name, value in os.environ.items() if name not in (KEY_VARIABLE, "COSTGYM_CACHE")}
+    return {**variables, URL_VARIABLE: server.url}
 
 
 def files(folder: Path) -> dict[str, bytes]:
     """Files that a user sees, in full."""
-    found = {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
-    return {name: path.read_bytes() for name, path in found.items() if not name.startswith(".")}
+    paths = {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
+    return {name: path.read_bytes() for name, path in paths.items() if not name.startswith(".")}
 
 
 def recorded(folder: Path) -> dict[int, Trajectory]:
@@ -253,10 +253,10 @@ def check(
         for action in map(json.loads, played[seed].actions):
             if action["name"] == "finish":
                 answer = action["arguments"]
-                told = answer.get("give_up") or answer["answer"] in provider.answers_said[seed]
+                answered = answer.get("give_up") or answer["answer"] in provider.answers_said[seed]
             else:
-                told = action["name"] == "think" or (action["name"], written(action)) in provider.calls[seed]
-            if not told:
+                answered = action["name"] == "think" or (action["name"], written(action)) in provider.calls[seed]
+            if not answered:
                 wrong.append(f"episode {result['episode']}: played what nobody said: {action}")
         if not expected.keys() & set(OUTCOMES):
             alike += 1
@@ -289,7 +289,7 @@ def play(server: Server, out: Path, episodes: int, *more: str) -> float:
 def play_killed(provider: Provider, out: Path, episodes: int, kills: int, requests: int, seed: int) -> list[int]:
     """Run a leaderboard with kills at random moments, and at last to its end; returns the episodes on disk at each kill."""
     chance = np.random.default_rng(seed)
-    found = []
+    problems = []
     for threshold in sorted(chance.integers(1, requests, size=kills).tolist()):
         process = subprocess.Popen(command(out, episodes), env=environment(provider), stdout=subprocess.DEVNULL)
         while len(provider.requests) < threshold and process.poll() is None:
@@ -299,9 +299,9 @@ def play_killed(provider: Provider, out: Path, episodes: int, kills: int, reques
             process.send_signal(signal.SIGKILL)
         process.wait()
         log = out / "episodes.jsonl"
-        found.append(log.read_bytes().count(b"\n") if log.exists() else 0)
+        problems.append(log.read_bytes().count(b"\n") if log.exists() else 0)
     play(provider, out, episodes)
-    return found
+    return problems
 
 
 def faults(episodes: int, share: float, kills: int, seed: int) -> dict[str, Any]:
@@ -309,8 +309,8 @@ def faults(episodes: int, share: float, kills: int, seed: int) -> dict[str, Any]
     by_query, numbers = lookup()
     servers = [Provider(by_query, chance) for chance in (0.0, share, share)]
     without, with_faults, again = servers
-    with tempfile.TemporaryDirectory() as place:
-        clean, whole, part = (Path(place, name) for name in ("clean", "whole", "part"))
+    with tempfile.TemporaryDirectory() as folder:
+        clean, whole, part = (Path(folder, name) for name in ("clean", "whole", "part"))
         seconds = {"without_faults": play(without, clean, episodes), "with_faults": play(with_faults, whole, episodes)}
         wrong, classes = check(with_faults, whole, recorded(clean), numbers)
         at = play_killed(again, part, episodes, kills, len(with_faults.requests), seed)
@@ -338,16 +338,16 @@ def limit(requests: int = 200, wait_s: float = 0.5) -> dict[str, Any]:
         time.sleep(wait_s)
         return said("", ("finish", {"answer": "?"})) if len(request["messages"]) > 2 else said("", ("no_such_tool", {}))
 
-    found: dict[str, Any] = {}
+    report: dict[str, Any] = {}
     for name, more in (("one_process", ("--jobs", "1")), ("two_processes", ("--jobs", "2"))):
         server = Server()
         server.answers = answer
-        with tempfile.TemporaryDirectory() as place:
-            seconds = play(server, Path(place, "out"), requests // 2, *more)
+        with tempfile.TemporaryDirectory() as folder:
+            seconds = play(server, Path(folder, "out"), requests // 2, *more)
         server.close()
         span_s = round(server.at[-1] - server.at[0] + wait_s, 2)
-        found[name] = {"requests": len(server.requests), "peak": server.peak, "seconds": span_s, "command_seconds": seconds}
-    return found
+        report[name] = {"requests": len(server.requests), "peak": server.peak, "seconds": span_s, "command_seconds": seconds}
+    return report
 
 
 def main() -> None:
@@ -365,7 +365,7 @@ def main() -> None:
     if args.part != "faults":
         report["limit"] = limit()
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    report[f"processor_seconds_{args.part or 'all'}"] = round(sum(each.ru_utime + each.ru_stime for each in used), 1)
+    report[f"processor_seconds_{args.part or 'all'}"] = round(sum(row.ru_utime + row.ru_stime for row in used), 1)
     write_report(report, args.json, ("openai",))
     sys.exit(1 if report.get("faults", {}).get("wrong") else 0)
 

@@ -27,9 +27,9 @@ LIMIT_S = 120.0
 
 
 def free_port() -> int:
-    with socket.socket() as place:
-        place.bind(("127.0.0.1", 0))
-        return int(place.getsockname()[1])
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def command(words: list[str], port: int) -> tuple[int, str]:
@@ -41,10 +41,10 @@ def command(words: list[str], port: int) -> tuple[int, str]:
         )
     except subprocess.TimeoutExpired:
         return 124, "did not end"
-    said = "\n".join(
+    output = "\n".join(
         line for line in (done.stdout + done.stderr).splitlines() if line.startswith(("note", "warning", "error", "problem"))
     )
-    return done.returncode, said
+    return done.returncode, output
 
 
 def played(model: str, scenario: Path, episodes: int, port: int, folder: Path) -> dict[str, Any]:
@@ -52,10 +52,14 @@ def played(model: str, scenario: Path, episodes: int, port: int, folder: Path) -
     out = folder / "run.json"
     out.unlink(missing_ok=True)
     words = ["run", "react", "--scenario", str(scenario), "--model", model, "--episodes", str(episodes), "--json", str(out)]
-    status, said = command(words, port)
+    status, output = command(words, port)
     row = json.loads(out.read_text()) if out.exists() else {}
     row = row.get("rows", [row])[0] if isinstance(row, dict) else row[0]
-    return {"passes": round(float(row.get("pass_rate_under_budget") or 0.0) * episodes), "status": status, "said": said[-400:]}
+    return {
+        "passes": round(float(row.get("pass_rate_under_budget") or 0.0) * episodes),
+        "status": status,
+        "said": output[-400:],
+    }
 
 
 def one(stub: Path, scenario: Path, quirk: str, episodes: int) -> dict[str, Any]:
@@ -74,15 +78,15 @@ def one(stub: Path, scenario: Path, quirk: str, episodes: int) -> dict[str, Any]
             folder = Path(name)
             row = {"quirk": quirk, **played("openai:m", scenario, episodes, port, folder)}
             file = folder / "model.yaml"
-            status, said = command(
+            status, output = command(
                 ["doctor", "--model", "openai:m", "--out", str(file), "--json", str(folder / "d.json")], port
             )
-            told = json.loads((folder / "d.json").read_text()) if (folder / "d.json").exists() else {}
+            diagnosis = json.loads((folder / "d.json").read_text()) if (folder / "d.json").exists() else {}
             row["doctor"] = {
                 "status": status,
-                "said": said[-300:],
-                "requests": told.get("requests"),
-                "settings": told.get("settings"),
+                "said": output[-300:],
+                "requests": diagnosis.get("requests"),
+                "settings": diagnosis.get("settings"),
             }
             if file.exists():
                 named = re.search(r"^\s*-?\s*name:\s*(\S+)", file.read_text(), re.MULTILINE)

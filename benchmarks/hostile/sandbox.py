@@ -51,7 +51,7 @@ def player(name: str, view: str, kind: str | None) -> Iterator[Any]:
 
 def costs(episodes: int, rounds: int) -> dict[str, dict[str, dict[str, float]]]:
     """Seconds to start, and milliseconds an episode, by agent and way."""
-    found: dict[str, dict[str, dict[str, float]]] = {}
+    figures: dict[str, dict[str, dict[str, float]]] = {}
     for name, view in AGENTS.items():
         [track] = make_run_config("quick", agents=[name], budgets="price=20").tracks
         env = track.make_env(view, track.conditions[0])
@@ -66,10 +66,10 @@ def costs(episodes: int, rounds: int) -> dict[str, dict[str, dict[str, float]]]:
                     for _ in play_many(env, agent, view, range(1, episodes + 1), 0, seeds=track.seeds):
                         pass
                     ended = time.perf_counter()
-                mine = found.setdefault(name, {}).setdefault(way, {"start_s": 1e9, "episode_ms": 1e9})
+                mine = figures.setdefault(name, {}).setdefault(way, {"start_s": 1e9, "episode_ms": 1e9})
                 mine["start_s"] = min(mine["start_s"], round(started - begin, 3))
                 mine["episode_ms"] = min(mine["episode_ms"], round(1000 * (ended - warm) / episodes, 2))
-    return found
+    return figures
 
 
 def main() -> None:
@@ -79,24 +79,27 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        places = {place: Path(folder) / place for place in ("inside", "outside")}
-        sides = {place: probes.play(path, BUBBLEWRAP if place == "inside" else NONE) for place, path in places.items()}
-        played = {name: {place: said[name] for place, said in sides.items() if name in said} for name in probes.inside.PROBES}
+        folders = {side: Path(folder) / side for side in ("inside", "outside")}
+        sides = {side: probes.play(path, BUBBLEWRAP if side == "inside" else NONE) for side, path in folders.items()}
+        played = {
+            name: {side: outcomes[name] for side, outcomes in sides.items() if name in outcomes}
+            for name in probes.inside.PROBES
+        }
         for number, (name, ending) in enumerate(probes.ENDINGS.items()):
             played[name] = {"inside": ending.attack(Path(folder) / f"ending-{number}")}
-    done = [name for name, said in played.items() if said.get("inside", "").startswith(("done", "error"))]
-    found = {
+    done = [name for name, outcomes in played.items() if outcomes.get("inside", "").startswith(("done", "error"))]
+    report = {
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, Linux {platform.release()}",
         "user": "root" if os.geteuid() == 0 else "an ordinary user",
         "probes": played,
-        "played": sum("inside" in said for said in played.values()),
+        "played": sum("inside" in outcomes for outcomes in played.values()),
         "not refused": done,
-        "succeed without a sandbox": sum(said.get("outside") == "done" for said in played.values()),
+        "succeed without a sandbox": sum(outcomes.get("outside") == "done" for outcomes in played.values()),
         "cost": costs(arguments.episodes, arguments.rounds),
     }
-    print(json.dumps({name: value for name, value in found.items() if name != "probes"}, indent=1))
+    print(json.dumps({name: value for name, value in report.items() if name != "probes"}, indent=1))
     if arguments.json is not None:
-        arguments.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        arguments.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

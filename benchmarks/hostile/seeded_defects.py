@@ -69,11 +69,11 @@ def main() -> None:
         test = failed[0] if failed else ""
         rows.append({"defect": name, "file": file, "found": bool(test), "seconds": round(seconds, 1), "test": test})
         print(f"{name:42s} {'found' if test else 'NOT FOUND':10s}{seconds:5.0f} s  {test}", flush=True)
-    found = sum(row["found"] for row in rows)
-    print(f"{found} of {len(rows)} found")
+    detected = sum(row["found"] for row in rows)
+    print(f"{detected} of {len(rows)} found")
     if options.json is not None:
-        write_report({"found": found, "defects": rows}, options.json)
-    raise SystemExit(0 if found == len(rows) else 1)
+        write_report({"found": detected, "defects": rows}, options.json)
+    raise SystemExit(0 if detected == len(rows) else 1)
 
 
 if __name__ == "__main__":

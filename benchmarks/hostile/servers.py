@@ -123,8 +123,8 @@ def bodies(target: Server, megabytes: int, paths: Iterable[str] = ()) -> str:
                 whole = b"x" * 65536 if length.startswith("Content") else CHUNK
                 parts = (whole for _ in range(megabytes * 16))
                 answers[asked(target, f"{head}{length}\r\n\r\n", parts)] += 1
-    said = ", ".join(f"{count} times {answer}" for answer, count in sorted(answers.items()))
-    return f"memory {before} MB before, at most {target.memory_mb('VmHWM')} MB; {said}"
+    summary = ", ".join(f"{count} times {answer}" for answer, count in sorted(answers.items()))
+    return f"memory {before} MB before, at most {target.memory_mb('VmHWM')} MB; {summary}"
 
 
 def silent(target: Server, connections: int) -> str:
@@ -178,8 +178,8 @@ def garbage(target: Server) -> str:
         answers[asked(target, "", [raw + b"\r\n\r\n"])] += 1
     time.sleep(2.0)
     starts = target.started.read_text().count("x") if target.started.exists() else 0
-    said = ", ".join(f"{count} times {answer}" for answer, count in sorted(answers.items()))
-    return f"the user's command was started {starts} times; {said}" if target.kind == "proxy" else said
+    summary = ", ".join(f"{count} times {answer}" for answer, count in sorted(answers.items()))
+    return f"the user's command was started {starts} times; {summary}" if target.kind == "proxy" else summary
 
 
 def bind(kind: str, python: str, folder: Path) -> str:

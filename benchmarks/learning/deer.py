@@ -75,26 +75,26 @@ def main() -> None:
     spread = []
     for sampling in samplings if len(seeds) > 1 else ():
         for kind in dict.fromkeys(row["tools"] for row in rows):
-            own = [row for row in rows if "seed" in row and (row["decider"], row["tools"]) == (f"trained, {sampling}", kind)]
-            figures = {name: over_seeds([row[name] for row in own]) for name in ACCURACIES}
-            spread.append({"decider": f"trained, {sampling}", "tools": kind, "seeds": len(own), **figures})
+            chosen = [row for row in rows if "seed" in row and (row["decider"], row["tools"]) == (f"trained, {sampling}", kind)]
+            figures = {name: over_seeds([row[name] for row in chosen]) for name in ACCURACIES}
+            spread.append({"decider": f"trained, {sampling}", "tools": kind, "seeds": len(chosen), **figures})
             print(json.dumps(spread[-1]), flush=True)
     leads = []
     if "mixture" in samplings:
         for other in (name for name in samplings if name != "mixture"):
-            each = [_differences(right["mixture", seed], right[other, seed]) for seed in seeds]
-            for seed, differences in zip(seeds, each, strict=True):
+            gaps = [_differences(right["mixture", seed], right[other, seed]) for seed in seeds]
+            for seed, differences in zip(seeds, gaps, strict=True):
                 leads.append({"than": other, "seed": seed, **lead(differences)})
             if len(seeds) > 1:
-                together = {kind: np.mean([differences[kind] for differences in each], axis=0) for kind in SPLITS}
+                together = {kind: np.mean([differences[kind] for differences in gaps], axis=0) for kind in SPLITS}
                 leads.append({"than": other, "seeds": seeds, **lead(together)})
-    for found in leads:
-        low, high = found["ci95"]
-        which = f"seed {found['seed']}" if "seed" in found else f"seeds {args.seeds}"
+    for margin in leads:
+        low, high = margin["ci95"]
+        which = f"seed {margin['seed']}" if "seed" in margin else f"seeds {args.seeds}"
         better = "better" if low > 0 else "worse" if high < 0 else "no difference seen"
         print(
-            f"# mean, mixture less {found['than']}, {which}: {100 * found['lead']:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]"
-            f" (seen {100 * found['seen']:+.1f}, unseen {100 * found['unseen']:+.1f}): {better}"
+            f"# mean, mixture less {margin['than']}, {which}: {100 * margin['lead']:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]"
+            f" (seen {100 * margin['seen']:+.1f}, unseen {100 * margin['unseen']:+.1f}): {better}"
         )
     if args.json is not None:
         args.json.write_text(
@@ -110,10 +110,10 @@ def _train(run: Path, sampling: str, seed: int, settings: dict[str, Any]) -> lis
     retrieval = sum("retrieval_accuracy" in line for line in read_curve(run))
     rows = []
     for kind in SPLITS:
-        found = {name: result.metrics[f"{kind}_{name}"] for name in ACCURACIES}
-        _print(f"trained, {sampling}", kind, seed, list(found.values()))
+        accuracies = {name: result.metrics[f"{kind}_{name}"] for name in ACCURACIES}
+        _print(f"trained, {sampling}", kind, seed, list(accuracies.values()))
         told = {"seed": seed, "steps": result.steps, "of_retrieval": retrieval}
-        rows.append({"decider": f"trained, {sampling}", "tools": kind, **told, **found})
+        rows.append({"decider": f"trained, {sampling}", "tools": kind, **told, **accuracies})
     decider = load_decider(run)
     world = DecisionAwareEnv(scenario="decision", split="valid", samples=NEAREST).world
     for kind, split in SPLITS.items():
@@ -149,9 +149,9 @@ def _changed(run: Path, change: str, seed: int, settings: dict[str, Any]) -> lis
         result = train_deer(run, seed=seed, counts=counts, **settings)
     rows = []
     for kind in SPLITS:
-        found = {figure: result.metrics[f"{kind}_{figure}"] for figure in ACCURACIES}
-        _print(change, kind, seed, list(found.values()))
-        rows.append({"decider": f"trained, mixture, {change}", "tools": kind, "seed": seed, **found})
+        accuracies = {figure: result.metrics[f"{kind}_{figure}"] for figure in ACCURACIES}
+        _print(change, kind, seed, list(accuracies.values()))
+        rows.append({"decider": f"trained, mixture, {change}", "tools": kind, "seed": seed, **accuracies})
     return rows
 
 
@@ -159,11 +159,11 @@ def rightness(run: Path) -> dict[str, np.ndarray[Any, Any]]:
     """Judge each call decision of a policy, on seen and on unseen tools: 1 or 0 for each sample that needs a tool."""
     decider = load_decider(run)
     env = DecisionAwareEnv(scenario="decision", split="valid")
-    found = {}
+    rights = {}
     for kind, split in SPLITS.items():
         records = evaluate_together(decider, examples(env.world, split))
-        found[kind] = np.array([record.right_call for record in records if record.right_call is not None], np.float64)
-    return found
+        rights[kind] = np.array([record.right_call for record in records if record.right_call is not None], np.float64)
+    return rights
 
 
 def _differences(a: dict[str, np.ndarray[Any, Any]], b: dict[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
@@ -179,13 +179,13 @@ def lead(differences: dict[str, np.ndarray[Any, Any]]) -> dict[str, Any]:
         for difference in differences.values()
     ]
     low, high = np.percentile(np.mean(drawn, axis=0), (2.5, 97.5))
-    shares = {kind: float(each.mean()) for kind, each in differences.items()}
+    shares = {kind: float(values.mean()) for kind, values in differences.items()}
     return {**shares, "lead": sum(shares.values()) / len(shares), "ci95": [float(low), float(high)]}
 
 
 def _print(name: str, kind: str, seed: object, shares: list[float | None]) -> None:
-    told = " ".join("          -" if share is None else f"{share:11.1%}" for share in shares)
-    print(f"{name:22} {kind:12} {seed!s:>4} {told}", flush=True)
+    columns = " ".join("          -" if share is None else f"{share:11.1%}" for share in shares)
+    print(f"{name:22} {kind:12} {seed!s:>4} {columns}", flush=True)
 
 
 if __name__ == "__main__":

@@ -103,11 +103,11 @@ def main() -> None:
         return
     for seed in args.seeds.split(","):
         if args.part == "tokens":
-            found = tokens_of(int(seed), args.decisions, chosen_rate(report["choose"]), "test", ANOTHER_WORLD)
+            measured = tokens_of(int(seed), args.decisions, chosen_rate(report["choose"]), "test", ANOTHER_WORLD)
         else:
             check_limit()
-            found = seconds_of(int(seed), args.steps)
-        report[args.part] = {**report.get(args.part, {}), seed: found}
+            measured = seconds_of(int(seed), args.steps)
+        report[args.part] = {**report.get(args.part, {}), seed: measured}
         write_report(report, args.json, ("torch", "stable-baselines3", "sb3-contrib"))
 
 

@@ -43,21 +43,21 @@ Played = dict[str, list[EpisodeResult]]
 
 def read_board(folder: Path) -> Played:
     """The text episodes of a board, or of the collections in a folder, by agent."""
-    found: Played = {}
+    results: Played = {}
     for path in sorted(folder.glob("*/trajectories.jsonl")):
         header, episodes = read_trajectories(path)
         env = header.make()
         for recorded in episodes:
             replay_episode(env, recorded)
             about = AgentInfo(recorded.agent, recorded.model), header.env, recorded.episode
-            found.setdefault(recorded.agent, []).append(result_of(base_env(env), *about))
-    if found:
-        return found
+            results.setdefault(recorded.agent, []).append(result_of(base_env(env), *about))
+    if results:
+        return results
     for line in iter_lines(folder / EPISODES):
         result = EpisodeResult.from_json(line)
         if result.env.startswith("costgym/MarketplaceChat"):
-            found.setdefault(result.agent, []).append(result)
-    return found
+            results.setdefault(result.agent, []).append(result)
+    return results
 
 
 def rows_of(boards: dict[str, Played]) -> list[dict[str, Any]]:
@@ -86,7 +86,7 @@ def valid_calls(results: list[EpisodeResult]) -> tuple[float | None, list[float]
 def ends_of(folder: Path) -> dict[str, int]:
     """How many episodes of `react` ended in which way; those that failed count once, where the first way fits."""
     world = base_env(make(TEXT, scenario="marketplace-small", split="test", disable_env_checker=True)).world
-    found: Counter[str] = Counter()
+    endings: Counter[str] = Counter()
     for path in folder.glob(f"trajectories/text/{PLAIN}.*.jsonl"):
         for line in itertools.islice(iter_lines(path), 1, None):  # the header stands first
             played = json.loads(line)
@@ -99,8 +99,8 @@ def ends_of(folder: Path) -> dict[str, int]:
                 "ran out of budget": "over_budget" in statuses,
                 "made invalid calls, then answered too early": bool(statuses & _INVALID),
             }
-            found[next((way for way, so in ways.items() if so), "answered too early")] += 1
-    return dict(found)
+            endings[next((way for way, so in ways.items() if so), "answered too early")] += 1
+    return dict(endings)
 
 
 def _named(action: str) -> str:
@@ -112,11 +112,11 @@ def _named(action: str) -> str:
 
 def difference(name: str, a: list[EpisodeResult], b: list[EpisodeResult]) -> dict[str, Any]:
     """Every figure of `a` less that of `b`, with its paired interval."""
-    found = {metric: paired_difference(a, b, metric) for metric in FIGURES if metric != "cost_per_success"}
+    gains = {metric: paired_difference(a, b, metric) for metric in FIGURES if metric != "cost_per_success"}
     return {
         "of": name,
-        "episodes": next(iter(found.values())).episodes,
-        **{metric: [each.difference, *each.ci95] for metric, each in found.items()},
+        "episodes": next(iter(gains.values())).episodes,
+        **{metric: [gain.difference, *gain.ci95] for metric, gain in gains.items()},
     }
 
 
@@ -131,7 +131,7 @@ def main() -> None:
     trained = [(name, played[PLAIN]) for name, played in boards.items() if name != "simulated" and PLAIN in played]
     document: dict[str, Any] = {
         "rows": rows_of(boards),
-        "ends": {name: found for name, folder in folders.items() if (found := ends_of(folder))},
+        "ends": {name: endings for name, folder in folders.items() if (endings := ends_of(folder))},
         "training": [difference(f"{after} less {before}", b, a) for (before, a), (after, b) in itertools.pairwise(trained)],
         "effects": [
             difference(f"{model}: {agent} less {PLAIN}", results, played[PLAIN])

@@ -65,10 +65,10 @@ class Stages(BaseCallback):
                 parts[f"weight{number}"] = layer.weight.detach().numpy().copy()
                 parts[f"bias{number}"] = layer.bias.detach().numpy().copy()
             self.kept.append(parts)
-            found = np.mean(self._ended, axis=0) if self._ended else (float("nan"), float("nan"))
-            self.returns.append(round(float(found[0]), 4))
-            self.costs.append(round(float(found[1]), 3))
-            print(f"  {self.num_timesteps} decisions: return {found[0]:.3f}, cost {found[1]:.2f}", flush=True)
+            means = np.mean(self._ended, axis=0) if self._ended else (float("nan"), float("nan"))
+            self.returns.append(round(float(means[0]), 4))
+            self.costs.append(round(float(means[1]), 3))
+            print(f"  {self.num_timesteps} decisions: return {means[0]:.3f}, cost {means[1]:.2f}", flush=True)
         self._ended = []
 
     def _on_step(self) -> bool:
@@ -128,7 +128,9 @@ def main() -> None:
                 "python": platform.python_version(),
             },
         }
-        arrays = {f"{number}/{name}": value for number, kept in enumerate(stages.kept) for name, value in kept.items()}
+        arrays = {
+            f"{number}/{name}": value for number, parameters in enumerate(stages.kept) for name, value in parameters.items()
+        }
         WEIGHTS.mkdir(exist_ok=True)
         np.savez_compressed(WEIGHTS / f"{world}.npz", **{ABOUT: np.array(json.dumps(about)), **arrays})
         print(f"  {time.process_time() - began:.0f} s of processor time", flush=True)

@@ -117,13 +117,13 @@ def dqn(seed: int, steps: int, split: str, episodes: int, **settings: Any) -> di
 def rules() -> dict[str, float]:
     """Success of agents that learn nothing, in the same episodes; `unmasked` draws from all actions."""
     chance = gym.spaces.Discrete(17, seed=0)
-    found = {"unmasked": passed(lambda *_: int(chance.sample()), "test", EPISODES)}
+    rates = {"unmasked": passed(lambda *_: int(chance.sample()), "test", EPISODES)}
     for name in ("random", "greedy", "oracle-informed", "oracle"):
         env, agent = gym.make("costgym/Marketplace-v0", split="test", **WORLD), make_agent(name)
         numbers = env.unwrapped.numbers  # type: ignore[attr-defined]
         views = [play(env, agent, numbers[index], index) for index in range(EPISODES)]
-        found[name] = sum(view.grade.strict and view.exceeded is None for view in views if view.grade) / EPISODES
-    return found
+        rates[name] = sum(view.grade.strict and view.exceeded is None for view in views if view.grade) / EPISODES
+    return rates
 
 
 def main() -> None:
@@ -145,11 +145,11 @@ def main() -> None:
     else:
         for seed in map(int, args.seeds.split(",")):
             if args.part == "ppo":
-                found: Any = ppo(seed, tuple(map(float, args.minutes.split(","))))
+                outcome: Any = ppo(seed, tuple(map(float, args.minutes.split(","))))
             else:
-                found = dqn(seed, DQN_STEPS, "test", EPISODES)
-            report.setdefault(args.part, {})[str(seed)] = found
-            print(seed, found, flush=True)
+                outcome = dqn(seed, DQN_STEPS, "test", EPISODES)
+            report.setdefault(args.part, {})[str(seed)] = outcome
+            print(seed, outcome, flush=True)
             write_report(report, args.json, ("torch", "stable-baselines3", "sb3-contrib", "gymnasium"))
     write_report(report, args.json, ("torch", "stable-baselines3", "sb3-contrib", "gymnasium"))
 

@@ -97,21 +97,23 @@ def interval(of: FloatArray, minus: FloatArray | None = None) -> list[float]:
     both = of if minus is None else of - minus
     keys = tuple(range(len(both)))
     (low,), (high,) = intervals(both[:, None], np.ones((len(both), 1)), keys, 0, 2000)
-    return [round(float(each), 4) for each in (both.mean(), low, high)]
+    return [round(float(value), 4) for value in (both.mean(), low, high)]
 
 
 def summary(*runs: Sequence[EpisodeResult]) -> dict[str, list[float]]:
     return {name: interval(column) for name, column in columns(runs).items()}
 
 
-def compare(given: argparse.Namespace) -> None:
+def compare(options: argparse.Namespace) -> None:
     """Play all agents on the fresh tasks."""
-    made: dict[str, list[Agent]] = {"ppo": [Sb3Agent(given.out / f"ppo-{seed}", f"ppo-{seed}") for seed in range(given.seeds)]}
-    made |= {name: [make_agent(name)] for name in given.agents.split(",")}
-    rows, kept = [], {}
+    made: dict[str, list[Agent]] = {
+        "ppo": [Sb3Agent(options.out / f"ppo-{seed}", f"ppo-{seed}") for seed in range(options.seeds)]
+    }
+    made |= {name: [make_agent(name)] for name in options.agents.split(",")}
+    rows, by_agent = [], {}
     for name, agents in made.items():
         runs = [play(agent, "test", FRESH) for agent in agents]
-        kept[name] = columns(runs)
+        by_agent[name] = columns(runs)
         row: dict[str, Any] = {"agent": name, "episodes": len(FRESH), **summary(*runs)}
         if len(runs) > 1:
             row["trainings"] = [{figure: round(float(columns([run])[figure].mean()), 4) for figure in FIGURES} for run in runs]
@@ -119,19 +121,19 @@ def compare(given: argparse.Namespace) -> None:
         print(json.dumps(row), flush=True)
     pairs = [("ppo", name) for name in made if name != "ppo"] + [("retry", "check-then-retry"), ("dfsdt", "react")]
     differences = {
-        f"{one} - {other}": {figure: interval(kept[one][figure], kept[other][figure]) for figure in FIGURES}
+        f"{one} - {other}": {figure: interval(by_agent[one][figure], by_agent[other][figure]) for figure in FIGURES}
         for one, other in pairs
-        if one in kept and other in kept
+        if one in by_agent and other in by_agent
     }
-    choice = json.loads((given.out / "choice.json").read_text())
+    choice = json.loads((options.out / "choice.json").read_text())
     settings = {
         "scenario": SCENARIO,
         **choice,
-        "minutes": given.minutes,
+        "minutes": options.minutes,
         "world_seed": WORLD_SEED,
         "tasks": "test 200 to 399 of 400",
     }
-    write_report({**settings, "rows": rows, "differences": differences}, given.json, ("torch", "sb3-contrib", "numba"))
+    write_report({**settings, "rows": rows, "differences": differences}, options.json, ("torch", "sb3-contrib", "numba"))
 
 
 if __name__ == "__main__":

@@ -125,10 +125,10 @@ def _build(run: TrainingRun, settings: VisionSettings, tools: Sequence[str]) -> 
         if world is None and tool in RESTORERS + READERS:
             run.say(f"rendering {settings.scenes} scenes")
             world = _World(seed, settings.scenes)
-        found = _trained(tool, seed, steps, world, TinyBackend(run.folder), run)
-        if found is None:
+        trained = _trained(tool, seed, steps, world, TinyBackend(run.folder), run)
+        if trained is None:
             return
-        network, metrics[f"{tool}_loss"] = found
+        network, metrics[f"{tool}_loss"] = trained
         save_weights(network, path, metadata)
         run.finish(len(metrics), metrics)
 
@@ -241,14 +241,14 @@ def _restoration_batch(
     tool: str, images: NDArray[np.uint8], rng: np.random.Generator, built: TinyBackend, helpers: Sequence[str]
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     """Return a batch of degraded images, and the same images without the degradation that the tool removes."""
-    own = _OWN[tool]
+    dataset = _OWN[tool]
     # low resolution looks like blur: if it were frequent, deblurring would learn a compromise
-    chance = {k: 0.2 if (own, k) == (degrade.BLUR, degrade.LOW_RESOLUTION) else 0.45 for k in degrade.KINDS if k != own}
+    chance = {k: 0.2 if (dataset, k) == (degrade.BLUR, degrade.LOW_RESOLUTION) else 0.45 for k in degrade.KINDS if k != dataset}
     faulty, wanted = [], []
     for _ in range(3):
         kinds = {k for k, p in chance.items() if rng.random() < p} if rng.random() < 0.65 else set()
         if rng.random() < 0.85:
-            kinds.add(own)
+            kinds.add(dataset)
         batch = images[rng.integers(len(images), size=_IMAGE_BATCH // 3)]
         if rng.random() < 0.5:
             batch = batch[:, :, ::-1]
@@ -260,8 +260,8 @@ def _restoration_batch(
                 if rng.random() < (0.75 if _OWN[helper] in kinds else 0.1):
                     x = run_chain(built, [helper], x)
                     kinds.discard(_OWN[helper])
-        left = kinds - {own}
-        if own == degrade.GREY:
+        left = kinds - {dataset}
+        if dataset == degrade.GREY:
             left.discard(degrade.NOISE)  # the colour of noise cannot be inferred; luma is not learnt here
         faulty.append(x)
         wanted.append(degrade.apply(batch, sorted(left), field))
@@ -330,13 +330,13 @@ def _centre_loss(network: Any, x: torch.Tensor, truth: list[scenes.Scene], mirro
     box_error = torch.zeros(())
     count = 0
     for i, scene in enumerate(truth):
-        for found in scene.objects:
-            left, top, right, bottom = found.box
+        for thing in scene.objects:
+            left, top, right, bottom = thing.box
             if mirrored:
                 left, right = scenes.SIZE - right, scenes.SIZE - left
             cx, cy = (left + right) / 2, (top + bottom) / 2
             column, row = min(int(cx / 4), width - 1), min(int(cy / 4), height - 1)
-            k = language.OBJECTS.index(found.name)
+            k = language.OBJECTS.index(thing.name)
             heat[i, k] = torch.maximum(heat[i, k], torch.exp(-((rows - row) ** 2 + (columns - column) ** 2) / 1.5))
             px, py = column * 4 + 2.0, row * 4 + 2.0
             wanted = torch.tensor([px - left, py - top, right - px, bottom - py])

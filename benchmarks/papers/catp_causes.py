@@ -54,7 +54,7 @@ def main() -> None:
     parser.add_argument("run", type=Path, help="folder of `costgym reproduce catp --out`")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
-    found = []
+    rows = []
     for kind in KINDS:
         for protocol in (PUBLISHED, BOARD):
             results: dict[str, list[EpisodeResult]] = {}
@@ -63,12 +63,12 @@ def main() -> None:
                     results.setdefault(short_name(episode.agent, kind), []).append(episode)
             for ours, base in PAIRS:
                 row: dict[str, Any] = {"tasks": kind, "policies": protocol, "difference": f"{ours} less {base}"}
-                for told, convention in (("invalid plans left out", PUBLISHED), ("invalid plans count", BOARD)):
-                    row[told] = differences(results, ours, base, convention)
+                for label, convention in (("invalid plans left out", PUBLISHED), ("invalid plans count", BOARD)):
+                    row[label] = differences(results, ours, base, convention)
                 with patch.dict(METRICS, {"average_seconds": seconds_apart}):
                     row["prompted planners' tools one after another"] = differences(results, ours, base, protocol)
-                found.append(row)
-    write_report({"command": f"python benchmarks/papers/catp_causes.py {args.run.name}", "rows": found}, args.json)
+                rows.append(row)
+    write_report({"command": f"python benchmarks/papers/catp_causes.py {args.run.name}", "rows": rows}, args.json)
 
 
 if __name__ == "__main__":

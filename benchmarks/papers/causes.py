@@ -171,17 +171,17 @@ def main() -> None:
     args = parser.parse_args()
     chosen = [v for v in variations(args.paper, args.protocol) if args.only is None or v.name in args.only.split(",")]
     agents = None if args.agents is None else args.agents.split(",")
-    found: Found = {}
+    results: Found = {}
     for variation in chosen:
         effects = apart(play, args.paper, variation, args.seed, args.episodes, args.jobs, agents)
         for row in effects:
             key = f"{row['claim']} ({row['grading']})" if row["grading"] else row["claim"]
-            found.setdefault(key, {})[variation.name] = (row["measured"], row["follows"])
+            results.setdefault(key, {})[variation.name] = (row["measured"], row["follows"])
         count = f"{sum(row['follows'] for row in effects)} of {len(effects)}"
         print(f"{variation.name} [{variation.whose}]: {count}: {variation.summary}", flush=True)
         if args.json is not None:
-            write(args.json, args, chosen, found)
-    for claim, measured in found.items():
+            write(args.json, args, chosen, results)
+    for claim, measured in results.items():
         print(f"\n{claim}")
         for name, (text, follows) in measured.items():
             print(f"  {'yes' if follows else 'no ':3} {name}: {text}")
@@ -189,21 +189,21 @@ def main() -> None:
 
 def apart(function: Any, *arguments: Any) -> Any:
     """Call a function in a process of its own: worlds are kept, also those that another variation has made."""
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as own:
-        return own.submit(function, *arguments).result()
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(function, *arguments).result()
 
 
 def play(
     paper: str, variation: Protocol, seed: int, episodes: int, jobs: int, agents: Sequence[str] | None
 ) -> list[dict[str, Any]]:
     """The counted effects under a variation."""
-    patched = next((found for name, found in PATCHES.items() if name in variation.name), None)
+    patched = next((patch for name, patch in PATCHES.items() if name in variation.name), None)
     with tempfile.TemporaryDirectory() as folder, nullcontext() if patched is None else patch(*patched):
         job = Job(seed, episodes, jobs, Path(folder))
         return counted(_PAPERS[paper][0].play_protocol(variation, job, agents)["effects"])
 
 
-def write(path: Path, args: argparse.Namespace, chosen: list[Protocol], found: Found) -> None:
+def write(path: Path, args: argparse.Namespace, chosen: list[Protocol], results: Found) -> None:
     """Write what is known so far: a run may be stopped between two variations."""
     document = {
         "paper": args.paper,
@@ -213,7 +213,7 @@ def write(path: Path, args: argparse.Namespace, chosen: list[Protocol], found: F
         "variations": [{"name": v.name, "whose": v.whose, "summary": v.summary} for v in chosen],
         "effects": {
             claim: {name: {"measured": text, "follows": follows} for name, (text, follows) in row.items()}
-            for claim, row in found.items()
+            for claim, row in results.items()
         },
     }
     write_atomically(path, json.dumps(document, indent=1, ensure_ascii=False) + "\n")

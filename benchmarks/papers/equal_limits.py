@@ -59,8 +59,8 @@ def main() -> None:
             same = [one for one in played if one.budget["price"] == budget]
             base = [one for one in same if one.agent == BASE]
             for agent in planners:
-                own = [one for one in same if one.agent == agent]
-                less = paired_difference(own, base, "pass_rate", seeds=SEEDS)
+                results = [one for one in same if one.agent == agent]
+                less = paired_difference(results, base, "pass_rate", seeds=SEEDS)
                 points = [round(100 * value, 1) for value in (less.difference, *less.ci95)]
                 rows.append({"limits": limits, "agent": f"{agent} less {BASE}", "budget": budget, "pass_rate, points": points})
     write_report(

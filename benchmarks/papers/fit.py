@@ -130,13 +130,13 @@ def measure(episodes: int, seed: int = 0, targets: Sequence[Target] = TARGETS) -
 
     def figures(rates: SimulatedRates) -> Floats:
         rates = replace(rates, thought=thought)
-        found: dict[tuple[str, str], float] = {}
+        figures_by_key: dict[tuple[str, str], float] = {}
         for name in agents:
             env = text_env(scenario, split=LARGE_SPLIT)
             agent = make_agent(name, model=SimulatedToolPlanner(rates), search=SearchSettings.chosen(protocol.search, name))
             results = [result for result, _ in play_many(env, agent, TEXT, range(episodes), seed)]
-            found.update({(name, metric): value for metric, value in table_figures(results).items()})
-        return np.array([found[target.agent, target.metric] for target in targets])
+            figures_by_key.update({(name, metric): value for metric, value in table_figures(results).items()})
+        return np.array([figures_by_key[target.agent, target.metric] for target in targets])
 
     return figures
 
@@ -264,10 +264,10 @@ def sweep(
     """
     document: Any = {"extends": "marketplace", "name": "sweep", **(scenario or {})}
     start = SimulatedRates()
-    own: dict[str, Any] = {"search": search}
+    settings: dict[str, Any] = {"search": search}
     if protocol is not None:
         document, start = protocol.scenario(load_scenario("marketplace")), read_rates(protocol.model)
-        own = {
+        settings = {
             "search": SearchSettings.chosen(protocol.search, agents[0]),
             "btp": BtpSettings(**protocol.btp),
             "experience": Experience.from_jsonl(past_uses(document, protocol.experience)),
@@ -278,7 +278,7 @@ def sweep(
         sums = []
         for name in agents:
             env = text_env(document, budget={"price": BUDGET})
-            agent = make_agent(name, model=SimulatedToolPlanner(rates), **own)
+            agent = make_agent(name, model=SimulatedToolPlanner(rates), **settings)
             results = [result for result, _ in play_many(env, agent, TEXT, range(episodes), seed)]
             strict = 100.0 * sum(result.strict and result.price <= BUDGET for result in results) / episodes
             tokens = sum(result.tokens for result in results) / episodes
@@ -357,21 +357,21 @@ def main() -> None:
                 shown = f"{points}, cost {row['cost']:+.1%}, tokens {row['tokens']:+.1%}"
                 print(f"{rate} {row['value']:g}: {shown}", flush=True)
     else:
-        found = fit(
+        report = fit(
             measure(args.episodes, args.seed),
             rounds=args.rounds,
             progress=lambda line: print(line, file=sys.stderr, flush=True),
         )
-        document.update(found)
-        for row in found["targets"]:
+        document.update(report)
+        for row in report["targets"]:
             figures = f"published {row['value']:.1f}, before {row['before']:.1f}, after {row['after']:.1f}"
             print(f"{row['agent']} {row['metric']}: {figures}, residual {row['residual']:+.1f}")
-        for row in found["rates"]:
+        for row in report["rates"]:
             held = "" if row["determined"] >= DETERMINED else ", no target determines it"
             print(f"{row['rate']}: {row['before']:.3f} -> {row['after']:.3f} ({row['determined']:.2f}{held})")
-        print(f"sum of squared residuals: {found['loss']['before']:.1f} -> {found['loss']['after']:.1f}")
+        print(f"sum of squared residuals: {report['loss']['before']:.1f} -> {report['loss']['after']:.1f}")
         ships = SimulatedRates()
-        differ = [row["rate"] for row in found["rates"] if row["after"] != getattr(ships, row["rate"])]
+        differ = [row["rate"] for row in report["rates"] if row["after"] != getattr(ships, row["rate"])]
         if differ:
             print(f"other rates ship of: {', '.join(differ)}", file=sys.stderr)
     if args.json is not None:

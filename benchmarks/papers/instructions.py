@@ -30,12 +30,12 @@ def row(tasks: Sequence[Task], catalog: Catalog, level: str) -> list[str]:
     words = [len(task.instructions[level].split()) for task in tasks]
     shares = []
     for names in (lambda tool: tool.category, lambda tool: tool.provider, lambda tool: tool.title):
-        found = [
+        contained = [
             plain(name) in plain(task.instructions[level])
             for task in tasks
             for name in dict.fromkeys(map(names, gold_tools(task, catalog)))
         ]
-        shares.append(f"{100 * mean(found):.0f}")
+        shares.append(f"{100 * mean(contained):.0f}")
     return [f"{mean(words):.1f} ({min(words)} to {max(words)})", *shares]
 
 

@@ -87,11 +87,11 @@ def main() -> None:
         rows = {row["agent"]: row for row in plan_rows(results, PUBLISHED, average_only=True) if row["group"] == AVERAGE}
         if args.than not in runs:
             print(f"{kind}: {args.than} {rows[args.than]['quality_of_plan']:.3f}")
-        for name, own in runs.items():
+        for name, results_of in runs.items():
             row: dict[str, Any] = {"tasks": kind, "preset": name, "seeds": args.seeds, "steps": args.steps}
-            row |= {key: figure([rows[run] for run in own], key) for key in FIGURES}
+            row |= {key: figure([rows[run] for run in results_of], key) for key in FIGURES}
             if name != args.than:
-                less = [difference_row(results, *pair, PUBLISHED) for pair in zip(own, others, strict=True)]
+                less = [difference_row(results, *pair, PUBLISHED) for pair in zip(results_of, others, strict=True)]
                 row |= {f"{word} {args.than}": figure(less, key) for key, word in LESS.items()}
             found.append(row)
             print(json.dumps(row), flush=True)

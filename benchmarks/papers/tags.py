@@ -118,12 +118,12 @@ def apis(data: Path) -> list[dict[str, str]]:
 def retrievers(known: Sequence[dict[str, str]]) -> dict[str, Callable[[str], Any]]:
     """Return the scores of all APIs for an instruction, by retriever."""
     documents = [" ".join(api.values()).replace("_", " ") for api in known]
-    found: dict[str, Callable[[str], Any]] = {"bm25": Bm25(documents).scores}
+    scorers: dict[str, Callable[[str], Any]] = {"bm25": Bm25(documents).scores}
     if has_minilm():
         embed = sentence_embedding()
         vectors = embed(documents)
-        found["minilm"] = lambda instruction: (vectors @ embed([instruction])[0]).round(5)
-    return found
+        scorers["minilm"] = lambda instruction: (vectors @ embed([instruction])[0]).round(5)
+    return scorers
 
 
 def main() -> None:
@@ -152,8 +152,8 @@ def main() -> None:
         extract = train(chosen.data, chosen.out, settings)
     rows = []
     for level, short in LEVELS.items():
-        asked = json.loads((chosen.data / f"G3_query_100_level_{short}.json").read_text())[: chosen.tasks]
-        instructions = [task["query"] for task in asked]
+        queries = json.loads((chosen.data / f"G3_query_100_level_{short}.json").read_text())[: chosen.tasks]
+        instructions = [task["query"] for task in queries]
         gold = [_gold(task, level) for task in ground]
         lists: dict[str, list[Tags]] = {}
         for name, scores in retrievers(known).items():

@@ -112,14 +112,14 @@ class Watched:
 
     on_world_side = True
 
-    def __init__(self, server: Server, own: bool) -> None:
-        self.server, self.simulated, self.name = server, Simulated(), "served" if own else "simulated"
+    def __init__(self, server: Server, real: bool) -> None:
+        self.server, self.simulated, self.name = server, Simulated(), "served" if real else "simulated"
         self.known: list[
             tuple[int, int]
         ] = []  # tokens of the next requests and those that the server reported, in an earlier run
         self.own = [
-            OpenAIModel("served", f"{server.url}/v1", timeout_s=1800, max_tokens=OWN_TOKENS, extra_body={"cache_prompt": kept})
-            for kept in (True, False) if own
+            OpenAIModel("served", f"{server.url}/v1", timeout_s=1800, max_tokens=OWN_TOKENS, extra_body={"cache_prompt": flag})
+            for flag in (True, False) if real
         ]  # fmt: skip
         self.requests: list[dict[str, int]] = []
 
@@ -156,14 +156,18 @@ class Watched:
 class Player:
     """An agent at a server: its requests, and the next of its episodes."""
 
-    def __init__(self, server: Server, agent_name: str, own: bool, first: int) -> None:
+    def __init__(self, server: Server, agent_name: str, real: bool, first: int) -> None:
         scenario = load_scenario("marketplace-small")
         scenario = scenario.model_copy(update={"source": scenario.source.model_copy(update={"candidates": CANDIDATES})})
         past = None
         if find_agent(agent_name, ENV).needs_experience:
             past = Experience.from_jsonl(past_uses(scenario, ExperienceSettings(uses=5), Local()))
         self.env = costgym.make(ENV, scenario=scenario, documents="short", budget={"price": 40})
-        self.model, self.name, self._next = Watched(server, own), f"{agent_name}{', own replies' if own else ''}", first
+        self.model, self.name, self._next = (
+            Watched(server, real),
+            f"{agent_name}{', own replies' if real else ''}",
+            first,
+        )
         self.agent = make_agent(agent_name, ENV, model=self.model, experience=past)
         self.episodes: list[list[dict[str, int]]] = []
 
@@ -172,8 +176,8 @@ class Player:
         self.model.requests, self.model.known = [], [(request["tokens"], request["reported"]) for request in known]
         list(play_many(self.env, self.agent, ENV, [self._next + len(self.episodes)], 0))
         self.episodes.append(self.model.requests)
-        told = [f"{request['predicted']}/{request['reported']}/{request['tokens']}" for request in self.model.requests]
-        print(f"{self.name}, {len(self.episodes)}: predicted/reported/all {' '.join(told)}", flush=True)
+        counts = [f"{request['predicted']}/{request['reported']}/{request['tokens']}" for request in self.model.requests]
+        print(f"{self.name}, {len(self.episodes)}: predicted/reported/all {' '.join(counts)}", flush=True)
 
     @property
     def requests(self) -> list[dict[str, int]]:

@@ -77,7 +77,7 @@ async def overhead(command: Sequence[str], tool: str, arguments: dict[str, Any],
     (run,) = read_runs([log])
     return {
         "calls": calls,
-        **{name: quantiles(found) for name, found in times.items()},
+        **{name: quantiles(seconds) for name, seconds in times.items()},
         "overhead": {**quantiles(added.tolist()), "mean_ms": round(1000 * float(added.mean()), 3)},
         "logged": len(run.calls),
     }
@@ -141,7 +141,7 @@ async def faults(command: Sequence[str], tool: str, arguments: dict[str, Any], c
 def simulate(tools: Sequence[str], tool: str) -> list[Counter[str]]:
     """Counts of imposed statuses in runs of the same world under other seeds, without a proxy or a server."""
     world = world_around([tool_of(name) for name in tools], load_scenario(SCENARIO))
-    found = []
+    results = []
     for seed in range(10_000, 10_000 + SIMULATED):
         session = Session(world, Settings(seed=seed, clock="calls", time_scale=0.0))
         counts: Counter[str] = Counter()
@@ -149,15 +149,15 @@ def simulate(tools: Sequence[str], tool: str) -> list[Counter[str]]:
             ticket = session.begin(tool, {})
             session.end(ticket, Real("{}", Status.OK, 0.0) if ticket.reaches else None)
             counts[ticket.call.status.label if ticket.call is not None else "none"] += 1
-        found.append(counts)
-    return found
+        results.append(counts)
+    return results
 
 
 async def killed(
     command: Sequence[str], tool: str, arguments: dict[str, Any], calls: int, folder: Path, whom: str
 ) -> dict[str, Any]:
     """Kill the server or the proxy half-way; eight calls are always in flight."""
-    log, answers, asked = folder / f"killed-{whom}.jsonl", Counter[str](), 0
+    log, answers, requests = folder / f"killed-{whom}.jsonl", Counter[str](), 0
     replied = 0
     parameters = [*PROXY, "--log", str(log), "--run", "killed", "--", *command]
     async with server(parameters) as streams, ClientSession(*streams) as client:
@@ -166,10 +166,10 @@ async def killed(
         replied += 1
 
         async def worker() -> None:
-            nonlocal asked, replied
-            while asked < calls:
-                asked += 1
-                if asked == calls // 2:
+            nonlocal requests, replied
+            while requests < calls:
+                requests += 1
+                if requests == calls // 2:
                     os.kill(process_of(whom, log, command), signal.SIGKILL)
                 try:
                     result = await client.call_tool(tool, arguments, read_timeout_seconds=20)
@@ -184,7 +184,7 @@ async def killed(
                 group.start_soon(worker)
     (run,) = read_runs([log])
     return {
-        "calls": asked + 1,
+        "calls": requests + 1,
         "answers": dict(answers.most_common(5)),
         "replies": replied,
         "logged": len(run.calls),
@@ -219,23 +219,23 @@ def main() -> None:
     parser.add_argument("--parts", default="overhead,faults,killed")
     parser.add_argument("--json", type=Path)
     split = sys.argv.index("--")
-    given, command = parser.parse_args(sys.argv[1:split]), sys.argv[split + 1 :]
-    ask, parts = (command, given.tool, given.arguments), given.parts.split(",")
-    found: dict[str, Any] = {"tool": given.tool, "cores": os.cpu_count()}
+    options, command = parser.parse_args(sys.argv[1:split]), sys.argv[split + 1 :]
+    ask, parts = (command, options.tool, options.arguments), options.parts.split(",")
+    report: dict[str, Any] = {"tool": options.tool, "cores": os.cpu_count()}
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         if "overhead" in parts:
-            found["overhead"] = {"load_average": os.getloadavg()[0], **anyio.run(overhead, *ask, given.calls, folder)}
+            report["overhead"] = {"load_average": os.getloadavg()[0], **anyio.run(overhead, *ask, options.calls, folder)}
         if "faults" in parts:
-            found["faults"] = anyio.run(faults, *ask, given.calls, folder)
+            report["faults"] = anyio.run(faults, *ask, options.calls, folder)
         if "killed" in parts:
             for whom in ("server", "proxy"):
-                found[f"{whom}_killed"] = anyio.run(killed, *ask, 2000, folder, whom)
-    print(json.dumps({given.name: found}, indent=1))
-    if given.json is not None:
-        known = json.loads(given.json.read_text()) if given.json.exists() else {}
-        known[given.name] = {**known.get(given.name, {}), **found}
-        write_atomically(given.json, json.dumps(known, indent=1) + "\n")
+                report[f"{whom}_killed"] = anyio.run(killed, *ask, 2000, folder, whom)
+    print(json.dumps({options.name: report}, indent=1))
+    if options.json is not None:
+        known = json.loads(options.json.read_text()) if options.json.exists() else {}
+        known[options.name] = {**known.get(options.name, {}), **report}
+        write_atomically(options.json, json.dumps(known, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,9 @@ PLAN_CALLS = "costgym/OpenCATPCalls-v0"
 PLAN_CHAT = "costgym/OpenCATPChat-v0"
 DECISION = "costgym/DecisionAware-v0"
 SESSION = "costgym/MarketplaceSession-v0"
+SESSION_1 = "costgym/MarketplaceSession-v1"
 _SESSION, _LEVELS = SESSION.removesuffix("-v0"), ("easy", "medium", "hard", "extreme")  # which have ids of their own
+SESSIONS_1 = (SESSION_1, *(f"{_SESSION}{level.title()}-v1" for level in _LEVELS))
 SESSION_CHAT = "costgym/MarketplaceSessionChat-v0"
 
 

@@ -21,6 +21,7 @@ from costgym.agents.base import (
     PLAN_CHAT,
     PLANS,
     SESSION,
+    SESSION_1,
     SESSION_CHAT,
     TEXT,
     Agent,
@@ -28,8 +29,9 @@ from costgym.agents.base import (
     view_of,
 )
 from costgym.agents.custom import custom_agent, is_custom
-from costgym.agents.zoo.cards import is_zoo, read_card, zoo_folder, zoo_names
+from costgym.agents.zoo.cards import FOLDER, ZOO, is_zoo, read_card, zoo_folder, zoo_names
 from costgym.simulators.errors import ConfigError, UnknownName
+from costgym.simulators.files import decode_json, read_text
 
 if TYPE_CHECKING:
     from costgym.agents.btp.access import Btp
@@ -385,7 +387,7 @@ def _planner_of_run(by: str) -> AgentEntry:
 
 _TRAINED = {
     "sb3": _run_of("`costgym train ppo` or `dqn`", NUMERIC, _load("sb3:Sb3Agent"), _NETWORK),
-    "sessions": _run_of(f"`costgym train ppo --env {SESSION}`", SESSION, _load("sessions.learnt:SessionAgent"), _NETWORK),
+    "sessions": _run_of(f"`costgym train ppo --env {SESSION_1}`", SESSION, _load("sessions.learnt:SessionAgent"), _NETWORK),
     "deer": _run_of("`costgym train deer`", DECISION, _load("deer.learnt:LearntDeerAgent")),
     "toolplanner": AgentEntry(
         "", "trained by `costgym train toolplanner`", (TEXT,), _toolplanner_of_run, modules=_LANGUAGE_MODEL, trained_in=0
@@ -616,9 +618,22 @@ def _trained(name: str) -> AgentEntry | None:
         if name not in zoo_names():
             return None
         card = read_card(name)
-        return replace(_TRAINED[card.kind], name=name, summary=card.summary)
+        learnt = _version_learnt(FOLDER / name.removeprefix(ZOO))
+        return replace(_TRAINED[card.kind], name=name, summary=card.summary, trained_in=learnt)
     kind, colon, folder = name.partition(":")
-    return replace(_TRAINED[kind], name=name) if colon and folder and kind in _TRAINED else None
+    known = bool(colon and folder) and kind in _TRAINED
+    return replace(_TRAINED[kind], name=name, trained_in=_version_learnt(Path(folder))) if known else None
+
+
+def _version_learnt(run: Path) -> int:
+    """The version of the world that a run learnt from, by its `config.json`; 0 where there is no such file yet."""
+    from costgym.agents.settings import CONFIG, MAX_CONFIG_BYTES
+
+    try:
+        config = decode_json(read_text(run / CONFIG, MAX_CONFIG_BYTES, follow=False))
+    except (OSError, ValueError):
+        return 0
+    return int(isinstance(config, dict) and str(config.get("env")).endswith("-v1"))
 
 
 def _with_access(entry: AgentEntry, suffixes: tuple[str, ...]) -> AgentEntry:

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any, Self, TypeVar, get_args
+from typing import Any, ClassVar, Self, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -71,6 +71,7 @@ class PolicyConfig(BaseModel):
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    other_envs: ClassVar[tuple[str, ...]] = ()  # that policies of this kind may have learnt in, besides the usual one
     format: str = Field(default=FORMAT, description="Version of this format.")
     version: str = Field(default=__version__, description="Version of costgym that wrote the file.")
     trainer: str = Field(description="Name of the trainer, as in `costgym train NAME`.")
@@ -108,7 +109,7 @@ def read_config(run: str | Path, kind: type[Config]) -> Config:
     if document.get("trainer") not in trainers:
         raise DataError(path, f"expected a run of {' or '.join(trainers)}, got one of {document.get('trainer')!r}", "trainer")
     env = kind.model_fields["env"].default
-    if document.get("env") != env:
+    if document.get("env") not in (env, *kind.other_envs):
         raise DataError(path, f"expected a policy for {env}, got one for {document.get('env')!r}", "env")
     try:
         config = kind.model_validate(document)
@@ -117,7 +118,7 @@ def read_config(run: str | Path, kind: type[Config]) -> Config:
         raise DataError(path, problem, field) from None
     except (ConfigError, UnknownName) as error:
         raise DataError(path, str(error), "settings") from None
-    missing = _unsaid(config.settings)
+    missing = _missing_fields(config.settings)
     if missing:
         raise DataError(path, f"expected exactly the settings of this version; missing: {', '.join(missing)}", "settings")
     return config
@@ -125,7 +126,7 @@ def read_config(run: str | Path, kind: type[Config]) -> Config:
 
 def differences(there: PolicyConfig, wanted: PolicyConfig) -> list[str]:
     """List the settings in which a run differs from the one that is asked for, each as ``name VALUE there, VALUE asked``."""
-    mine, other = dict(_said(there, wanted.model_fields_set)), dict(_said(wanted, wanted.model_fields_set))
+    mine, other = dict(_flat_fields(there, wanted.model_fields_set)), dict(_flat_fields(wanted, wanted.model_fields_set))
     return [
         f"{name} {mine.get(name)!r} there, {other.get(name)!r} asked"
         for name in dict.fromkeys([*other, *mine])
@@ -133,7 +134,7 @@ def differences(there: PolicyConfig, wanted: PolicyConfig) -> list[str]:
     ]
 
 
-def _said(config: PolicyConfig, names: Collection[str]) -> Iterator[tuple[str, Any]]:
+def _flat_fields(config: PolicyConfig, names: Collection[str]) -> Iterator[tuple[str, Any]]:
     for name in type(config).model_fields:
         if name in names:
             value = getattr(config, name)
@@ -143,7 +144,7 @@ def _said(config: PolicyConfig, names: Collection[str]) -> Iterator[tuple[str, A
                 yield name, f"{value.name} {value.digest}" if isinstance(value, Scenario) else value
 
 
-def _unsaid(settings: Any) -> list[str]:
+def _missing_fields(settings: Any) -> list[str]:
     """Fields that a record must have and has not; those that are left out at their default need not be there."""
     if not isinstance(settings, Settings):
         return []

@@ -192,13 +192,13 @@ def with_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     def run(*arguments: Any, **values: Any) -> Any:
         values |= dict(zip(options, arguments, strict=False))
-        # only what the user wrote reaches the model, so that it can tell that from its defaults (`Settings.given`)
+        # only what the user wrote reaches the model, so that it can tell that from its defaults (`Settings.explicit`)
         written = {name: value for name, value in values.items() if value is not None}
         made = {}
         for name, (kind, defaults, fields) in models.items():
             mine = {field: fields[field].read(written[field]) for field in fields if field in written}
             try:
-                made[name] = kind(**{**({} if defaults is None else defaults.given), **mine})
+                made[name] = kind(**{**({} if defaults is None else defaults.explicit), **mine})
             except ConfigError as error:
                 field, *rest = error.location.split(".")
                 if field in fields:

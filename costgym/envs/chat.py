@@ -95,7 +95,7 @@ class TalkEnv(BaseEnv[str, str]):
     def _start_talk(self, episode: Episode) -> tuple[str, dict[str, Any]]:
         """Begin the conversation of an episode that has begun."""
         self._look_at_offer(episode)
-        self._found: list[ToolCard] = []  # in the last step
+        self._search_results: list[ToolCard] = []  # in the last step
         self._results: list[tuple[str, Status, str]] = []  # tool, status and text of each call of the last step
         self._news: list[str] = []
         text = self.query
@@ -150,7 +150,7 @@ class TalkEnv(BaseEnv[str, str]):
         )
 
     def visible_info(self, info: dict[str, Any]) -> dict[str, Any]:
-        return {**without_verdicts(super().visible_info(info)), "quotes": self.quotes(), "found": tuple(self._found)}
+        return {**without_verdicts(super().visible_info(info)), "quotes": self.quotes(), "found": tuple(self._search_results)}
 
     def quotes(self) -> dict[str, float]:
         """The present price of a call of each candidate."""
@@ -189,7 +189,7 @@ class TalkEnv(BaseEnv[str, str]):
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         episode = self._playing()
-        self._results, self._news, self._found = [], [], []
+        self._results, self._news, self._search_results = [], [], []
         over = episode.over
         if over:
             self._charged = Usage(0, 0)
@@ -325,7 +325,7 @@ class TalkEnv(BaseEnv[str, str]):
         if call.name == SEARCH and call.status is None and self.world.retriever is not None:
             text, cards = search_tools(self.world.retriever, episode, call.arguments, self._card)
             self._look_at_offer(episode)
-            self._found = [*self._found, *cards]
+            self._search_results = [*self._search_results, *cards]
             if self._short is not None:
                 self._short = [*self._short, *cards]
             return text
@@ -515,13 +515,13 @@ class MarketplaceChatEnv(TalkEnv, ToolEnv[str, str]):
         figures, episode = super().figures(), self.episode
         if episode is None or not self.world.failures.silent:
             return figures
-        wrong, answer = False, self._said()
+        wrong, answer = False, self._final_answer()
         if answer:
             read = [self.query, *(self._cut(episode.content(call)) for call in episode.calls if call.finished_s >= 0)]
             wrong = bool(unsupported(answer, read, [need.fact for need in episode.needs]))
         return {**figures, "unsupported_answer": wrong}
 
-    def _said(self) -> str:
+    def _final_answer(self) -> str:
         """The answer that was given; empty without one."""
         last = self.episode.log[-1] if self.episode is not None and self.episode.log else ("",)
         return last[1] or "" if last[0] == "finish" and not last[2] else ""
@@ -572,7 +572,7 @@ class MarketplaceChatEnvV1(MarketplaceChatEnv):
     def figures(self) -> dict[str, Any]:
         """In a query about an image, also the score of what is answered about it, as OpenCATP scores a plan's outputs."""
         figures, scored = super().figures(), getattr(self.world.answers, "picture_score", None)
-        score = None if scored is None or self.episode is None else scored(self.episode, self._said())
+        score = None if scored is None or self.episode is None else scored(self.episode, self._final_answer())
         return figures if score is None else {**figures, "score": score}
 
 

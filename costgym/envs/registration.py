@@ -47,7 +47,7 @@ def make(env_id: str, **kwargs: Any) -> gym.Env[Any, Any]:
 
 
 def make_vec(
-    env_id: str, num_envs: int = 1, *, device: str = "cpu", tensors: bool = False, **kwargs: Any
+    env_id: str, num_envs: int = 1, *, device: str = "cpu", tensors: bool = False, graph: bool = False, **kwargs: Any
 ) -> gym.vector.VectorEnv[Any, Any, Any]:
     """Make a vector environment: the native one of the marketplace in numbers, otherwise Gymnasium's.
 
@@ -57,23 +57,28 @@ def make_vec(
         device: where the native environment lies and plays: ``cpu``, ``cuda`` or ``cuda:N``. On a GPU it takes and returns
             PyTorch tensors there.
         tensors: take and return PyTorch tensors on the CPU too, which share the arrays' memory.
+        graph: on a GPU with ``copy=False``, capture a step as a CUDA graph and replay it, which takes the host no time.
         kwargs: arguments of the environment and of `gymnasium.make_vec`.
 
     Raises:
-        ConfigError: there is no such device, or an argument of the native environment is given for another one.
+        ConfigError: there is no such device, an argument of the native environment is given for another one, or `num_envs` is
+            not positive.
         MissingExtra: an extra that the arguments need is not installed.
         UnknownName: the id is unknown; the message has the nearest ones.
     """
     if env_id not in gym.registry:
         raise UnknownName("environment", env_id, _known())
+    if isinstance(num_envs, bool) or not isinstance(num_envs, int) or num_envs < 1:
+        raise ConfigError("num_envs", f"expected a positive whole number, got {num_envs!r:.60}")
     if gym.spec(env_id).vector_entry_point is None:
-        of_native = {"device": device != "cpu", "tensors": tensors, **{name: name in kwargs for name in NATIVE_ARGUMENTS}}
+        of_native = {"device": device != "cpu", "tensors": tensors, "graph": graph}
+        of_native |= {name: name in kwargs for name in NATIVE_ARGUMENTS}
         if refused := [name for name, passed in of_native.items() if passed]:
             raise ConfigError(refused[0], f"is for costgym/Marketplace-v0, which has a native batch; {env_id} has none")
-    if device != "cpu" or tensors:
+    if device != "cpu" or tensors or graph:
         from costgym.envs.vector.device import make_on_device
 
-        return make_on_device(env_id, num_envs, device, **kwargs)
+        return make_on_device(env_id, num_envs, device, graph, **kwargs)
     made = gym.make_vec(gym.spec(env_id), num_envs=num_envs, **kwargs)
     if isinstance(made, gym.vector.SyncVectorEnv | gym.vector.AsyncVectorEnv):
         inner = made.get_attr("spec")[0]  # Gymnasium copies the registered one, which knows no step limit

@@ -135,7 +135,7 @@ def _tools(world: ToolEnv[Any, Any], episode: Episode, end: str) -> str:
     name = "the optimum" if best.exact else "the best plan found"
     if passes:
         made = by_tool(call for call in play.calls if call.k)
-        tools = _and([_told(tool, calls) for tool, calls in made.items()]) or "no call"
+        tools = _and([_tool_summary(tool, calls) for tool, calls in made.items()]) or "no call"
         calls = " in calls" if world.world.tokens is not None else ""  # the optimum calls without thinking
         instead = f"{name} passed for {_money(best.price, unit)}{calls} with {tools}"
     elif best.exact:
@@ -143,7 +143,7 @@ def _tools(world: ToolEnv[Any, Any], episode: Episode, end: str) -> str:
     else:
         instead = "no plan that passes was found for comparison"
     if not world.succeeded:
-        reason = end or _failure(world, episode, unit)
+        reason = end or _failure(episode, unit)
         if episode.exceeded in ("price", "calls") and passes and (mistake := _dearer(episode, play, name)):
             reason += f": {mistake}"
         return f"It failed because {reason}; {instead}."
@@ -178,7 +178,7 @@ def _best_play(world: ToolEnv[Any, Any], best: Optimum) -> Episode:
     return play
 
 
-def _told(tool: str, calls: Sequence[Call]) -> str:
+def _tool_summary(tool: str, calls: Sequence[Call]) -> str:
     several = f"{_count(calls, 'call')}, " if len(calls) > 1 else ""
     return f"{tool} ({several}{number(sum(call.price for call in calls))})"
 
@@ -211,7 +211,7 @@ def _answer(episode: Episode) -> tuple[str | None, bool, list[bool]]:
     return answer, gave_up, read_facts(episode.needs, episode.known, answer, episode.task.query)[0]
 
 
-def _failure(world: ToolEnv[Any, Any], episode: Episode, unit: str) -> str:
+def _failure(episode: Episode, unit: str) -> str:
     answer, gave_up, stated = _answer(episode)
     met, clean = episode.needs_met(stated)
     if not clean:

@@ -259,8 +259,8 @@ class Settings(BaseModel):
             raise ConfigError(*what_is_wrong(error, type(self).model_fields)) from None
 
     @property
-    def given(self) -> dict[str, Any]:
-        """The fields that were given, by name; others have their defaults."""
+    def explicit(self) -> dict[str, Any]:
+        """The fields that were set explicitly, by name; others have their defaults."""
         return {name: getattr(self, name) for name in type(self).model_fields if name in self.model_fields_set}
 
 

@@ -27,7 +27,7 @@ class Clock(simpy.Environment):  # type: ignore[misc]
         return not self._queue
 
     def jump(self, seconds: float) -> None:
-        """Let time pass in which nothing happens, without an event, which would take a microsecond (`benchmarks/tricks.py`)."""
+        """Let time pass in which nothing happens, without an event, which would take a microsecond."""
         self._now += seconds
 
     def discard(self, event: Any) -> None:

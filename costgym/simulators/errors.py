@@ -102,10 +102,10 @@ class SpendLimitReached(CostGymError):
 
 
 class TrainingFailed(CostGymError):
-    """Training failed in a way that more steps do not repair; `kept` names the last good checkpoint, if there is one."""
+    """Training failed in a way that more steps do not repair; `checkpoint` names the last good one, if there is one."""
 
     def __init__(self, step: int, problem: str, partial: object = None) -> None:
-        self.step, self.problem, self.kept = step, problem, None if partial is None else str(partial)
+        self.step, self.problem, self.checkpoint = step, problem, None if partial is None else str(partial)
         rest = f"the last good checkpoint is kept: {partial}" if partial is not None else "there is no good checkpoint yet"
         super().__init__(f"step {step}: {problem}; {rest}. Try a lower learning rate")
 

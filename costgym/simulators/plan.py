@@ -61,7 +61,7 @@ class Plan:
         for position, (tool, deps) in enumerate((step.tool, step.deps) for step in self.steps):
             problem = self._problem(tool, deps, seen)
             if problem:
-                raise InvalidPlan(problem, _place(position, tool))
+                raise InvalidPlan(problem, _location(position, tool))
             seen.add(tool)
 
     def _problem(self, tool: str, deps: tuple[str, ...], seen: set[str]) -> str:
@@ -169,7 +169,7 @@ class Plan:
         """
         inputs = tuple(given)
         for position, step in enumerate(self.steps):
-            location = _place(position, step.tool)
+            location = _location(position, step.tool)
             signature = signatures.get(step.tool)
             if signature is None:
                 raise InvalidPlan(f"unknown tool {step.tool!r}; known: {', '.join(signatures)}", location)
@@ -200,14 +200,14 @@ def longest_path(steps: Iterable[tuple[str, Sequence[str]]], seconds: Mapping[st
     return max(end.values())
 
 
-def _place(position: int, tool: str) -> str:
+def _location(position: int, tool: str) -> str:
     return f"tool {position + 1} ({tool})"
 
 
 def _seconds_of(tool: str, position: int, seconds: Mapping[str, float]) -> float:
     taken = seconds.get(tool)
     if taken is None:
-        raise InvalidPlan(f"unknown tool {tool!r}: no time is given for it", _place(position, tool))
+        raise InvalidPlan(f"unknown tool {tool!r}: no time is given for it", _location(position, tool))
     if not 0.0 <= taken < math.inf:
         raise InvalidProfile(f"time of {tool}: expected zero or more, got {taken}")
     return taken

@@ -11,7 +11,7 @@ from typing import Any, overload
 import numpy as np
 
 from costgym.simulators.errors import ConfigError, InvalidProfile
-from costgym.simulators.pricing.calls import FloatArray, _each
+from costgym.simulators.pricing.calls import FloatArray, _elementwise
 
 MAX_PRICE_USD = 0.5669374317944147
 INVALID_PLAN_COST = 2.0
@@ -45,7 +45,7 @@ def quality_of_plan(score: Any, price: Any, alpha: Any = 0.5, max_price: float =
     if not (isinstance(max_price, int | float) and 0.0 < max_price < math.inf):
         raise ConfigError("max_price", f"expected a price above zero, got {max_price!r}")
     if any(isinstance(value, np.ndarray | list | tuple) for value in (score, price, alpha)):
-        return _each(quality_of_plan, (score, price, alpha, max_price))
+        return _elementwise(quality_of_plan, (score, price, alpha, max_price))
     if not math.isfinite(score):
         raise InvalidProfile(f"score: expected a finite number, got {score}; an unscored plan has no quality")
     if not math.isfinite(price):

@@ -131,7 +131,7 @@ class KeptTasks(TaskSet):
 
     def __init__(self, splits: Mapping[str, Sequence[int]]) -> None:
         super().__init__((), splits)
-        self._kept: OrderedDict[int, Task] = OrderedDict()
+        self._recent: OrderedDict[int, Task] = OrderedDict()
 
     def _written(self, index: int) -> Task:
         """Write the task with this number."""
@@ -141,11 +141,11 @@ class KeptTasks(TaskSet):
         if isinstance(number, slice):
             return tuple(self[index] for index in range(*number.indices(len(self))))
         index = int(number) + len(self) if number < 0 else int(number)
-        task = self._kept.get(index)
+        task = self._recent.get(index)
         if task is None:
-            task = self._kept[index] = self._written(index)
-            if len(self._kept) > KEPT:
-                self._kept.popitem(last=False)
+            task = self._recent[index] = self._written(index)
+            if len(self._recent) > KEPT:
+                self._recent.popitem(last=False)
         return task
 
     def __iter__(self) -> Iterator[Task]:

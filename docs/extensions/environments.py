@@ -1,9 +1,9 @@
 """The pages of the environments, made from their docstrings and from the environments themselves.
 
-A page in the checkout holds an environment's summary and table of facts, which `python docs/extensions/environments.py`
-writes and a test compares. The site adds an episode's chart and the specification: a docstring's ``## `` headings are
-the page's sections. What a class shares with its bases, the rows of the tables *Arguments* and *Information*, is taken from the
-bases' docstrings. Types and defaults of arguments, the spaces and the native batch are read from the code.
+A page in the checkout holds an environment's summary and card, which `python docs/extensions/environments.py` writes and a test
+compares. The site adds an episode's chart and the specification; a docstring's ``## `` headings are the page's sections. What a
+class shares with its bases, the rows of the tables *Arguments* and *Information*, is taken from the bases' docstrings. Types
+and defaults of arguments, the spaces and the native batch are read from the code.
 """
 
 from __future__ import annotations
@@ -14,10 +14,13 @@ import re
 import sys
 import tempfile
 import textwrap
+from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_origin
 
 import gymnasium as gym
+import numpy as np
+from docs.extensions import cards
 from typer.testing import CliRunner
 
 import costgym
@@ -69,10 +72,10 @@ def family(cls: type) -> list[type]:
 
 def sections(cls: type) -> dict[str, str]:
     """The sections of a page by title, the summary under "": a class's own, and those that only its bases have."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for base in reversed(family(cls)):
-        found |= own_sections(base)
-    return found
+        texts |= own_sections(base)
+    return texts
 
 
 def own_sections(cls: type) -> dict[str, str]:
@@ -100,15 +103,15 @@ def shared_rows(cls: type, title: str) -> list[Row]:
 
 def parameters(cls: Any) -> dict[str, tuple[str, Any]]:
     """Type, as the source has it, and default of every argument of an environment by name, its own before those of its base."""
-    settings, found = cls.__init__.settings, dict[str, tuple[str, Any]]()
+    settings, by_name = cls.__init__.settings, dict[str, tuple[str, Any]]()
     for base in family(settings):
         (definition,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
         assert isinstance(definition, ast.ClassDef)
         for field in definition.body:
             if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
                 name, written = field.target.id, ast.unparse(field.annotation).strip("'")
-                found.setdefault(name, (_type_name(base, written), getattr(settings, name)))
-    return found
+                by_name.setdefault(name, (_type_name(base, written), getattr(settings, name)))
+    return by_name
 
 
 def _type_name(cls: type, annotation: str) -> str:
@@ -141,35 +144,36 @@ def _code(text: str) -> str:
     return "`" + text.replace("|", "\\|") + "`"
 
 
-def _space(space: gym.Space[Any]) -> str:
-    """A space in one line. Where bounds differ from column to column, the smallest and the largest."""
-    if not isinstance(space, gym.spaces.Box) or len({*space.low.flat}) == len({*space.high.flat}) == 1:
-        return f"`{space}`"
-    low, high = (round(float(bound), 4) + 0.0 for bound in (space.low.min(), space.high.max()))  # bounds may be a bit wider
-    return f"`Box({low}, {high}, {space.shape}, {space.dtype})`; ranges by column"
+def _shape(box: gym.Space[Any]) -> str:
+    """An array of an observation in a few characters; ranges by column stand in the specification."""
+    return f"{box.shape}" if box.dtype == np.float32 else f"{box.shape} {box.dtype}"
 
 
 def _facts(env_id: str, env: gym.Env[Any, Any]) -> list[str]:
-    space = env.observation_space
-    spec = gym.spec(env_id)
-    boxes = (
-        [f"`{name}`: {_space(box)}" for name, box in space.items()] if isinstance(space, gym.spaces.Dict) else [_space(space)]
-    )
-    batch = "no" if spec.vector_entry_point is None else "yes (extra `train`)"
-    limit = ("step limit", spec.max_episode_steps or "none")
-    if "max_steps" in (given := parameters(environment_class(env_id))):
-        limit = ("`max_steps`", given["max_steps"][1])
+    spec, cls = gym.spec(env_id), environment_class(env_id)
+    arrays = f"`{env.observation_space}`"
+    if isinstance(env.observation_space, gym.spaces.Dict):
+        arrays = ", ".join(f"`{name}` {_shape(box)}" for name, box in env.observation_space.items())
+    world: Any = env.unwrapped
+    budget = "drawn" if "Session" in env_id else world.budget
+    batch = "" if spec.vector_entry_point is None else "; native batch"
     return [
-        "| | |",
-        "| --- | --- |",
-        f"| action space | `{env.action_space}` |",
-        *(f"| {'observation space' if i == 0 else ''} | {box} |" for i, box in enumerate(boxes)),
-        f"| [version of the world](versions.md) | {' and '.join(map(str, environment_class(env_id).worlds))} |",
-        f"| use | {USES[env_id]} |",
-        f"| {limit[0]} | {limit[1]} |",
-        f"| native batch | {batch} |",
-        f"| class | [`{spec.entry_point}`]({_source(env_id)}) |",
+        f"* Use: {USES[env_id]}",
+        f"* Action: `{env.action_space}`",
+        f"* Observation: {arrays}",
+        f"* Reward: {_reward(cls)}",
+        f"* Cost: {world.world_spec().summary()['currency']}; budget: {budget}",
+        f"* Horizon: {cards.horizon(env_id)}",
+        *cards.rows(env_id),
+        f"* Class: [`{spec.entry_point}`]({_source(env_id)}), [world](versions.md) {' and '.join(map(str, cls.worlds))}{batch}",
     ]
+
+
+def _reward(cls: type) -> str:
+    """The first sentence about rewards; where it refers to another environment, the rest of it."""
+    text = " ".join(sections(cls)["Rewards"].split())
+    first = re.split(r"\.\s|, so the undiscounted|; with ", text, maxsplit=1)[0].rstrip(".")
+    return re.sub(r"^As in `\S+`: (?=\w)", "", first)
 
 
 def _source(env_id: str) -> str:
@@ -178,10 +182,10 @@ def _source(env_id: str) -> str:
 
 
 def _arguments(cls: type) -> list[str]:
-    given = parameters(cls)
+    arguments = parameters(cls)
     lines = ["| argument | type | default | meaning |", "| --- | --- | --- | --- |"]
     for row in shared_rows(cls, "Arguments"):
-        type_, default = given[row["argument"].strip("`")]
+        type_, default = arguments[row["argument"].strip("`")]
         lines.append(f"| {row['argument']} | {_code(type_)} | {_code(repr(default))} | {row['meaning']} |")
     return lines
 
@@ -201,8 +205,9 @@ def _after_table(cls: type, title: str) -> str:
 
 
 def facts(env_id: str) -> str:
-    """An environment's summary and its table of facts in Markdown."""
-    return "\n".join([sections(environment_class(env_id))[""], "", *_facts(env_id, costgym.make(env_id)), ""])
+    """An environment's summary and its card in Markdown."""
+    lines = _facts(env_id, costgym.make(env_id))
+    return "\n".join([sections(environment_class(env_id))[""], "", *lines, ""])
 
 
 def figure(env_id: str) -> str:
@@ -220,12 +225,12 @@ def figure(env_id: str) -> str:
 def body(env_id: str) -> str:
     """An environment's sections in Markdown."""
     cls = environment_class(env_id)
-    found = sections(cls)
+    texts = sections(cls)
     env = costgym.make(env_id)
     last = ("Arguments", "Information", "Version history", "References")
     lines: list[str] = []
-    for title in [*(title for title in found if title and title not in last), *last]:
-        text = found.get(title, "")
+    for title in [*(title for title in texts if title and title not in last), *last]:
+        text = texts.get(title, "")
         if title in SHARED:
             table_lines = _arguments(cls) if title == "Arguments" else _information(cls)
             text = "\n".join([*table_lines, "", _after_table(cls, title)])
@@ -243,12 +248,14 @@ def _link(name: re.Match[str]) -> str:
 
 
 def overview() -> str:
-    """A table of all environments in Markdown, each with a link to its page."""
-    lines = ["| environment | what the agent does |", "| --- | --- |"]
+    """A list of all environments in Markdown, one line for the versions of one, each with a link to its page."""
+    lines, alike = list[str](), defaultdict[str, list[str]](list)
     for env_id in costgym.ENV_IDS:
-        name = env_id.removeprefix("costgym/")
-        summary = sections(environment_class(env_id))[""]
-        lines.append(f"| [{name}]({page_name(env_id)}.md) | {summary} |")
+        alike[env_id.rpartition("-")[0]].append(env_id)
+    for first, *later in alike.values():
+        links = [f"[{first.removeprefix('costgym/')}]({page_name(first)}.md)"]
+        links += [f"[{env_id.rpartition('-')[2]}]({page_name(env_id)}.md)" for env_id in later]
+        lines.append(f"* {', '.join(links)}: {sections(environment_class(first))['']}")
     return "\n".join(lines)
 
 
@@ -271,8 +278,8 @@ def expand(app: Sphinx, docname: str, source: list[str]) -> None:
     They are put into the page's source, not made by directives: headings of a page cannot come from a directive in MyST.
     """
     text = re.sub(r"^<!-- episode: (\S+) -->$", lambda match: figure(match[1]), source[0], flags=re.MULTILINE)
-    asked = r"^<!-- specification: (\S+) -->\n.*?^<!-- end -->$"
-    source[0] = re.sub(asked, lambda match: body(match[1]), text, flags=re.DOTALL | re.MULTILINE)
+    pattern = r"^<!-- specification: (\S+) -->$"
+    source[0] = re.sub(pattern, lambda match: body(match[1]), text, flags=re.MULTILINE)
 
 
 def with_facts(page: str) -> str:
@@ -280,6 +287,7 @@ def with_facts(page: str) -> str:
     for env_id in re.findall(r"<!-- facts: (\S+) -->", page):
         text = facts(env_id)
         page = re.sub(GENERATED.format(f"facts: {env_id}"), lambda _, text=text: text, page, flags=re.DOTALL)
+    page = re.sub(GENERATED.format("figures"), lambda _: cards.footnote() + "\n", page, flags=re.DOTALL)
     return re.sub(GENERATED.format("environments"), lambda _: overview() + "\n", page, flags=re.DOTALL)
 
 

@@ -39,22 +39,22 @@ def measurements(page: Path) -> dict[str, str]:
 def problems(page: Path) -> list[str]:
     """What a page's footnotes lack, a sentence each; none on a page that is right."""
     text = page.read_text(encoding="utf-8")
-    found = [f"{name}: nothing refers to it" for name in footnotes(page) if text.count(f"[^{name}]") < 2]
+    problems = [f"{name}: nothing refers to it" for name in footnotes(page) if text.count(f"[^{name}]") < 2]
     for name, note in measurements(page).items():
         parts = note.removeprefix("Measured:").split("; ")
         days = re.findall(r"\b\d{4}-\d\d-\d\d\b", note)
         if not re.search(r"`[^`]+`", parts[0]):
-            found.append(f"{name}: expected a command in backticks first")
+            problems.append(f"{name}: expected a command in backticks first")
         if len(parts) < 4:
-            found.append(f"{name}: expected command; machine; date; file")
+            problems.append(f"{name}: expected command; machine; date; file")
         if not any(_is_date(day) for day in days):
-            found.append(f"{name}: expected a date, got {days}")
-        found += [f"{name}: no script {script}" for script in SCRIPT.findall(note) if not (ROOT / script).is_file()]
+            problems.append(f"{name}: expected a date, got {days}")
+        problems += [f"{name}: no script {script}" for script in SCRIPT.findall(note) if not (ROOT / script).is_file()]
         linked = [page.parent / target for target in re.findall(r"\]\(([^)#]+)\)", note)]
         named = [ROOT / path for path in re.findall(r"`((?:benchmarks|experiments)/[\w/.-]+)`", note)]
         if not any(path.exists() for path in [*linked, *named]) and NOT_STORED not in note:
-            found.append(f"{name}: expected a file with the figures, or '{NOT_STORED}'")
-    return found
+            problems.append(f"{name}: expected a file with the figures, or '{NOT_STORED}'")
+    return problems
 
 
 def _is_date(day: str) -> bool:

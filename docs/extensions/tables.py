@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 def ranges() -> str:
     """All ranges in Markdown, one row a number."""
     lines = ["| setting | from | to | unit |", "| --- | --- | --- | --- |"]
-    for place, (low, high, unit, whole) in BOUNDS.items():
-        lines.append(f"| `{place}` | {low:g} | {high:g} | {unit or ('a whole number' if whole else '')} |")
+    for path, (low, high, unit, whole) in BOUNDS.items():
+        lines.append(f"| `{path}` | {low:g} | {high:g} | {unit or ('a whole number' if whole else '')} |")
     return "\n".join(lines)
 
 

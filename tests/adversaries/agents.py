@@ -39,8 +39,8 @@ def world(view: str) -> gym.Env[Any, Any]:
 
 def played(agent: Agent, view: str = NUMERIC, episodes: int = EPISODES) -> list[tuple[Any, Trajectory]]:
     agent.name = OWN
-    found = play_many(world(view), agent, view, range(episodes), 0, seeds=SEEDS, crashes="count")
-    return [(result, trajectory) for result, trajectory in found if trajectory is not None]
+    rollout = play_many(world(view), agent, view, range(episodes), 0, seeds=SEEDS, crashes="count")
+    return [(result, trajectory) for result, trajectory in rollout if trajectory is not None]
 
 
 def rate(agent: Agent, view: str = NUMERIC, episodes: int = EPISODES) -> float:
@@ -117,8 +117,8 @@ class _Spoken(Exception):
 def _(folder: Path) -> float:
     agent = Choosy()
     agent.error = _Spoken()
-    said = {result.crash for result, _ in played(agent) if result.crash}
-    assert said and all(text.isprintable() and len(text) <= 300 for text in said)
+    crashes = {result.crash for result, _ in played(agent) if result.crash}
+    assert crashes and all(text.isprintable() and len(text) <= 300 for text in crashes)
     return gain(agent)
 
 
@@ -152,10 +152,10 @@ class Says(Agent):
 
 
 def _nested(depth: int) -> Any:
-    found: Any = []
+    values: Any = []
     for _ in range(depth):
-        found = [found]
-    return found
+        values = [values]
+    return values
 
 
 def _numeric_nonsense(action: Any) -> float:
@@ -330,8 +330,8 @@ def _(folder: Path) -> float:
         agent = Remembers()
         agent.name = OWN
         indices = range(first, episodes, passes)
-        found = play_many(world(NUMERIC), agent, NUMERIC, indices, 0, seeds=SEEDS, crashes="count")
-        passed += sum(result.strict and result.within_budget for result, _ in found)
+        rollout = play_many(world(NUMERIC), agent, NUMERIC, indices, 0, seeds=SEEDS, crashes="count")
+        passed += sum(result.strict and result.within_budget for result, _ in rollout)
     return 100 * passed / episodes - rate(Forgets(), episodes=episodes)
 
 

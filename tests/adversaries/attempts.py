@@ -111,40 +111,40 @@ def others() -> list[int]:
 
 def environments() -> None:
     """Look for the judge's keys in every environment."""
-    found = [json.dumps(dict(os.environ)).encode()]
+    secrets_seen = [json.dumps(dict(os.environ)).encode()]
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:
-                found.append(Path(f"/proc/{name}/environ").read_bytes())
+                secrets_seen.append(Path(f"/proc/{name}/environ").read_bytes())
             except OSError:
                 continue
-    expect(any(str(TOLD["key"]).encode() in each for each in found))
+    expect(any(str(TOLD["key"]).encode() in secret for secret in secrets_seen))
 
 
 def handles() -> None:
     """Look for files, pipes and sockets that the judge had open."""
-    found = set()
+    handles_seen = set()
     for name in os.listdir("/proc/self/fd"):
         try:
-            found.add(os.readlink(f"/proc/self/fd/{name}"))
+            handles_seen.add(os.readlink(f"/proc/self/fd/{name}"))
         except OSError:  # the listing itself
             continue
-    expect(found & set(TOLD["handles"]))
+    expect(handles_seen & set(TOLD["handles"]))
 
 
 def belongings(folder: str) -> None:
     """Look for anything in a folder that does not lead to what is mounted."""
     mounted = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
     names = [os.path.join(folder, name) for name in os.listdir(folder)]
-    expect([name for name in names if not any(f"{place}/".startswith(f"{name}/") for place in mounted)])
+    expect([name for name in names if not any(f"{mount}/".startswith(f"{name}/") for mount in mounted)])
 
 
 def writable_mounts() -> None:
     """Look for a mount that can be written to, beyond home, /tmp, the devices and what belongs to this process."""
     allowed = {"/tmp", str(Path.home()), "/dev/pts"}
     for line in Path("/proc/self/mounts").read_text().splitlines():
-        _, place, _, options, *_ = line.split()
-        if "rw" in options.split(",") and place not in allowed and not Path(place).is_char_device():
+        _, mount_point, _, options, *_ = line.split()
+        if "rw" in options.split(",") and mount_point not in allowed and not Path(mount_point).is_char_device():
             return
     raise OSError(errno.EROFS, "none")
 
@@ -167,9 +167,9 @@ def sockets(family: int, kind: int = socket.SOCK_STREAM, protocol: int = 0) -> C
 
 def connects(family: int, address: Any) -> Callable[[], object]:
     def attack() -> None:
-        with socket.socket(family) as each:
-            each.settimeout(5)
-            each.connect(address)
+        with socket.socket(family) as connection:
+            connection.settimeout(5)
+            connection.connect(address)
 
     return attack
 

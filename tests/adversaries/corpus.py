@@ -38,7 +38,7 @@ CORPUS: list[Adversary] = []
 
 def adversary(name: str, outcome: str, sentence: str, needs: str = "", gain: str = "nothing") -> Callable[[Play], Play]:
     """Enter a function into the corpus."""
-    assert outcome in OUTCOMES and sentence.endswith(".") and name not in {each.name for each in CORPUS}
+    assert outcome in OUTCOMES and sentence.endswith(".") and name not in {entry.name for entry in CORPUS}
 
     def enter(play: Play) -> Play:
         CORPUS.append(Adversary(name, outcome, sentence, play, needs, gain))
@@ -57,5 +57,5 @@ def load() -> list[Adversary]:
 def table() -> str:
     """The corpus in Markdown, one row each."""
     lines = ["| who cheats | outcome | what stops or exposes it | gains |", "| --- | --- | --- | --- |"]
-    lines += [f"| {each.name} | {each.outcome} | {each.sentence} | {each.gain} |" for each in load()]
+    lines += [f"| {entry.name} | {entry.outcome} | {entry.sentence} | {entry.gain} |" for entry in load()]
     return "\n".join(lines)

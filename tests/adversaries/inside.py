@@ -301,20 +301,20 @@ class Probes(Agent):
         pass
 
     def act(self, observation: Any, info: dict[str, Any]) -> str:
-        found = {}
-        for name, each in PROBES.items():
-            if name in TOLD["left_out"] or not (TOLD["confined"] or each.harmless):
+        outcomes = {}
+        for name, probe in PROBES.items():
+            if name in TOLD["left_out"] or not (TOLD["confined"] or probe.harmless):
                 continue
             try:
-                each.attack()
-                found[name] = "done"
+                probe.attack()
+                outcomes[name] = "done"
             except OSError as error:
-                found[name] = errno.errorcode.get(error.errno or 0, type(error).__name__)
+                outcomes[name] = errno.errorcode.get(error.errno or 0, type(error).__name__)
             except (MemoryError, RuntimeError) as error:
-                found[name] = type(error).__name__
+                outcomes[name] = type(error).__name__
             except Exception as error:
-                found[name] = f"error: {type(error).__name__}: {error}"
-        return json.dumps(found)
+                outcomes[name] = f"error: {type(error).__name__}: {error}"
+        return json.dumps(outcomes)
 
 
 class Attack(Agent):

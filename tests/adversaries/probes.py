@@ -28,13 +28,13 @@ LEFT_OUT = ("starts thousands of threads",)
 def scene(folder: Path, confined: bool) -> Iterator[Path]:
     """Set up what a judge has beside an entry: a secret, keys, servers, another entry; yields its code's folder."""
     code, home = folder / "entry/code", folder / "home"
-    for each in (code, folder / "entry/other", home / ".ssh"):
-        each.mkdir(parents=True, exist_ok=True)
+    for source in (code, folder / "entry/other", home / ".ssh"):
+        source.mkdir(parents=True, exist_ok=True)
     for path in (folder / "secret", folder / "entry/other/own.py", home / ".ssh/id"):
         path.write_text("s" * 40)
-    for each in (inside, attempts):
-        shutil.copy(each.__file__, code)
-    kept = {name: os.environ.get(name) for name in ("COSTGYM_ADVERSARY_KEY",)}
+    for source in (inside, attempts):
+        shutil.copy(source.__file__, code)
+    variables = {name: os.environ.get(name) for name in ("COSTGYM_ADVERSARY_KEY",)}
     os.environ["COSTGYM_ADVERSARY_KEY"] = KEY
     try:
         with (
@@ -49,16 +49,16 @@ def scene(folder: Path, confined: bool) -> Iterator[Path]:
             abstract.listen()
             handles = [os.readlink(path) for path in Path("/proc/self/fd").glob("[0-9]*") if path.exists()]  # noqa: PTH115
             handles = [target for target in handles if target != "/dev/null"]
-            told = {
+            paths = {
                 "secret": str(folder / "secret"), "home": str(home), "package": str(Path(costgym.__file__).resolve().parent),
                 "key": KEY, "port": server.getsockname()[1], "helper": str(folder / "helper"),
                 "abstract": f"costgym {os.getpid()}", "judge": os.getpid(), "handles": handles, "confined": confined,
                 "threads": sandbox.THREADS, "left_out": LEFT_OUT if os.geteuid() == 0 else (),
             }  # fmt: skip
-            (code / "told.json").write_text(json.dumps(told))
+            (code / "told.json").write_text(json.dumps(paths))
             yield code
     finally:
-        for name, value in kept.items():
+        for name, value in variables.items():
             os.environ.pop(name, None)
             if value is not None:
                 os.environ[name] = value
@@ -94,7 +94,7 @@ class Ending(NamedTuple):
 
 def _crash(name: str, processor_s: int = sandbox.PROCESSOR_S, reply_s: float = process_agent.REPLY_S) -> Callable[[Path], str]:
     def attack(folder: Path) -> str:
-        kept, sandbox.PROCESSOR_S = sandbox.PROCESSOR_S, processor_s
+        limit_before, sandbox.PROCESSOR_S = sandbox.PROCESSOR_S, processor_s
         before = process_agent.REPLY_S
         try:
             with scene(folder, True) as code, confined(name, code) as agent:
@@ -104,7 +104,7 @@ def _crash(name: str, processor_s: int = sandbox.PROCESSOR_S, reply_s: float = p
         except AgentCrash as error:
             return str(error)
         finally:
-            sandbox.PROCESSOR_S, process_agent.REPLY_S = kept, before
+            sandbox.PROCESSOR_S, process_agent.REPLY_S = limit_before, before
         return "done"
 
     return attack
@@ -119,9 +119,9 @@ def _leaves(folder: Path) -> str:
         family = _family(agent._process.pid)
         agent.close()
     until = time.monotonic() + 10
-    while time.monotonic() < until and any(Path(f"/proc/{each}").exists() for each in family):
+    while time.monotonic() < until and any(Path(f"/proc/{pid}").exists() for pid in family):
         time.sleep(0.05)
-    alive = [each for each in family if Path(f"/proc/{each}").exists()]
+    alive = [pid for pid in family if Path(f"/proc/{pid}").exists()]
     return "done" if alive or len(family) < 2 else f"none of {len(family)} processes is left"
 
 
@@ -144,9 +144,9 @@ def _orphan(folder: Path) -> str:
         os.kill(judge, signal.SIGKILL)
         os.waitpid(judge, 0)
     family = json.loads((folder / "family").read_text())
-    while time.monotonic() < until and any(Path(f"/proc/{each}").exists() for each in family):
+    while time.monotonic() < until and any(Path(f"/proc/{pid}").exists() for pid in family):
         time.sleep(0.05)
-    alive = [each for each in family if Path(f"/proc/{each}").exists()]
+    alive = [pid for pid in family if Path(f"/proc/{pid}").exists()]
     return "done" if alive or len(family) < 2 else f"none of {len(family)} processes is left"
 
 
@@ -156,10 +156,10 @@ def _family(first: int) -> list[int]:
     for path in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             parents[int(path.name)] = int(path.joinpath("stat").read_text().rpartition(")")[2].split()[1])
-    found = [first]
-    for each in found:
-        found += [child for child, parent in parents.items() if parent == each]
-    return found
+    pids = [first]
+    for pid in pids:
+        pids += [child for child, parent in parents.items() if parent == pid]
+    return pids
 
 
 ENDINGS: dict[str, Ending] = {
@@ -181,8 +181,8 @@ def table(found: dict[str, dict[str, Any]]) -> str:
     lines = ["| from inside it | what refuses it | answer | without a sandbox |", "| --- | --- | --- | --- |"]
     for name in names():
         stop = inside.PROBES[name].stop if name in inside.PROBES else ENDINGS[name].stop
-        said = found["probes"].get(name, {})
-        lines.append(f"| {name} | {stop} | {_words(said.get('inside'))} | {_words(said.get('outside'))} |")
+        row = found["probes"].get(name, {})
+        lines.append(f"| {name} | {stop} | {_words(row.get('inside'))} | {_words(row.get('outside'))} |")
     return "\n".join(lines)
 
 

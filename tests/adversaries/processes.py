@@ -268,14 +268,14 @@ def _(folder: Path) -> float:
         for name in ("Honest", "Voids"):
             track = config.tracks[0].model_copy(update={"agents": (f"own.py:{name}",)})
             row = next(config.model_copy(update={"tracks": (track,)}).rows())
-            results = [each.result for each in own_code(config, row, folder, NONE, Limits())]
+            results = [process.result for process in own_code(config, row, folder, NONE, Limits())]
             assert len(results) == 16 and not any(result.void for result in results)
             passed[name] = sum(result.strict and result.within_budget for result in results)
     return 100 * (passed["Voids"] - passed["Honest"]) / 16
 
 
 @lru_cache(maxsize=1)
-def said() -> dict[str, str]:
+def process_output() -> dict[str, str]:
     """What an agent gets in the sandbox, by the names of its probes."""
     with tempfile.TemporaryDirectory() as folder:
         return probes.play(Path(folder), BUBBLEWRAP)
@@ -286,7 +286,7 @@ def _confined(name: str, kinds: tuple[str, ...], sentence: str) -> None:
 
     @adversary(name, "stopped", sentence, needs="sandbox")
     def _(folder: Path) -> float:
-        tried = {each: answer for each, answer in said().items() if probes.inside.PROBES[each].kind in kinds}
+        tried = {item: answer for item, answer in process_output().items() if probes.inside.PROBES[item].kind in kinds}
         assert len(tried) >= 10 and not any(answer.startswith(("done", "error")) for answer in tried.values()), tried
         return 0.0
 

@@ -12,25 +12,29 @@ NOISE = 2.0
 """Points of the pass rate that an adversary may seem to gain: it and its twin play other actions under the same luck."""
 
 
-def marked(each: Adversary) -> object:
+def marked(adversary: Adversary) -> object:
     marks: list[pytest.MarkDecorator] = []
-    if each.needs == "slow":
+    if adversary.needs == "slow":
         marks.append(pytest.mark.slow)
-    if each.needs == "sandbox":
+    if adversary.needs == "sandbox":
         marks.append(pytest.mark.skipif(bool(why_not()), reason=f"no sandbox here: {why_not()}"))
-    if each.outcome == "gains":
-        marks.append(pytest.mark.xfail(strict=True, raises=AssertionError, reason=f"a known gap: {each.sentence}"))
-    return pytest.param(each, id=each.name, marks=marks)
+    if adversary.outcome == "gains":
+        marks.append(pytest.mark.xfail(strict=True, raises=AssertionError, reason=f"a known gap: {adversary.sentence}"))
+    return pytest.param(adversary, id=adversary.name, marks=marks)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="pipes, links and processes as Linux has them")
-@pytest.mark.parametrize("each", [marked(each) for each in load()])
-def test_no_adversary_gains_more_than_its_line_says(each: Adversary, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("adversary", [marked(each) for each in load()])
+def test_no_adversary_gains_more_than_its_line_says(
+    adversary: Adversary, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COSTGYM_ADVERSARY_KEY", "sk-secret")
-    assert each.play(tmp_path) <= NOISE
+    assert adversary.play(tmp_path) <= NOISE
 
 
 def test_the_corpus_is_large_and_its_table_names_each_once() -> None:
     corpus = load()
-    assert len(corpus) >= 30 and all(f"| {each.name} | {each.outcome} |" in table() for each in corpus)
-    assert [each.gain for each in corpus if each.outcome != "gains"] == ["nothing"] * sum(e.outcome != "gains" for e in corpus)
+    assert len(corpus) >= 30 and all(f"| {entry.name} | {entry.outcome} |" in table() for entry in corpus)
+    assert [entry.gain for entry in corpus if entry.outcome != "gains"] == ["nothing"] * sum(
+        e.outcome != "gains" for e in corpus
+    )

@@ -25,7 +25,7 @@ def env_of(world: World, **settings) -> MarketplaceEnv:
     return MarketplaceEnv(scenario=scenario_of(world), split="test", **{"budget": {}, **settings})
 
 
-def told(agent, world: World, task: int = 0, seed: int = 0, **settings) -> Sequence[str]:
+def played(agent, world: World, task: int = 0, seed: int = 0, **settings) -> Sequence[str]:
     """The tools that an agent calls, with how each call ended."""
     episode = play(env_of(world, **settings), agent, task, seed)
     return [f"{call.tool} {call.status.label}" for call in episode.calls]
@@ -42,26 +42,30 @@ MIXED = (
 
 def test_the_cheapest_tool_comes_first_and_the_next_cheapest_after_its_tries():
     world = small_world(*MIXED, failures=BROKEN)
-    assert told(CheapestAgent(), world) == ["dead server_error", "dead server_error", "fair ok", "second ok"]
-    assert told(CheapestAgent(tries=1), world) == ["dead server_error", "fair ok", "second ok"]
+    assert played(CheapestAgent(), world) == ["dead server_error", "dead server_error", "fair ok", "second ok"]
+    assert played(CheapestAgent(tries=1), world) == ["dead server_error", "fair ok", "second ok"]
 
 
 def test_greed_goes_by_advertised_success_per_price():
     world = small_world(*MIXED, failures=BROKEN)
-    assert told(GreedyAgent(), world) == ["fair ok", "second ok"]
+    assert played(GreedyAgent(), world) == ["fair ok", "second ok"]
     flattered = (MIXED[0], tool("dead", 0, fee=1.0, reliability=0.0, advertised_success=0.9), *MIXED[2:])
-    assert told(GreedyAgent(tries=1), small_world(*flattered, failures=BROKEN)) == ["dead server_error", "fair ok", "second ok"]
+    assert played(GreedyAgent(tries=1), small_world(*flattered, failures=BROKEN)) == [
+        "dead server_error",
+        "fair ok",
+        "second ok",
+    ]
 
 
 def test_a_chain_is_followed_in_its_order():
     world = small_world(tool("last", 0), tool("first", 1), after={0: (1,)})
     for agent in (CheapestAgent(), GreedyAgent(), OracleAgent(), ExpectedOptimumAgent()):
-        assert told(agent, world) == ["first ok", "last ok"]
+        assert played(agent, world) == ["first ok", "last ok"]
 
 
 def test_what_does_not_fit_the_budget_is_not_called():
     world = small_world(*MIXED, failures=BROKEN)
-    assert told(CheapestAgent(), world, budget={"price": 4.5}) == ["dead server_error", "dead server_error", "second ok"]
+    assert played(CheapestAgent(), world, budget={"price": 4.5}) == ["dead server_error", "dead server_error", "second ok"]
     for enforcement in ("terminate", "refuse", "record"):
         for price in (1.0, 2.0, 4.0, 5.0, 7.5):
             for agent in BUDGETED:
@@ -80,25 +84,25 @@ def test_a_number_of_calls_is_kept_too():
 def test_banned_tools_are_left_alone():
     world = small_world(tool("a", fee=1.0), tool("b", fee=2.0), events=[WorldEvent(0.0, "ban", (0,))])
     for agent in BUDGETED:
-        assert told(agent(), world)[-1] == "b ok"
+        assert played(agent(), world)[-1] == "b ok"
 
 
 def test_nothing_to_call_means_finish():
     world = small_world(tool("useless", -1))
     for agent in BUDGETED:
-        assert told(agent(), world) == []
+        assert played(agent(), world) == []
 
 
 def test_the_oracle_knows_the_dead_and_the_informed_know_their_reliability():
     world = small_world(*MIXED, failures=BROKEN)
-    assert told(OracleAgent(), world) == ["fair ok", "second ok"]
-    assert sorted(told(ExpectedOptimumAgent(), world)) == ["fair ok", "second ok"]
+    assert played(OracleAgent(), world) == ["fair ok", "second ok"]
+    assert sorted(played(ExpectedOptimumAgent(), world)) == ["fair ok", "second ok"]
 
 
 def test_the_informed_turn_away_from_a_tool_that_failed():
     failures = FailureModel(slip=0.0, sticky=1.0, kinds={"server_error": 1.0}, persistence=0.0)
     world = small_world(tool("half", fee=1.0, reliability=0.5), tool("sure", fee=4.0), failures=failures, copies=30)
-    stories = {tuple(told(ExpectedOptimumAgent(), world, number)) for number in range(30)}
+    stories = {tuple(played(ExpectedOptimumAgent(), world, number)) for number in range(30)}
     assert ("half ok",) in stories
     assert any(story[0] == "half server_error" and story[-1] == "sure ok" for story in stories)
 
@@ -107,7 +111,7 @@ def test_the_informed_turn_away_from_a_tool_that_failed():
 def test_an_agent_calls_the_same_tools_one_by_one_and_where_calls_could_run_side_by_side(agent):
     world = small_world(*MIXED, after={1: (0,)}, copies=6)
     for task in range(6):
-        assert told(agent(), world, task) == told(agent(), world, task, concurrent=True) != []
+        assert played(agent(), world, task) == played(agent(), world, task, concurrent=True) != []
 
 
 def test_random_draws_from_the_mask_by_its_own_seed():

@@ -90,7 +90,7 @@ def test_an_agent_that_is_cut_off_begins_afresh(env):
     short = chat(split="test", max_steps=2)
     for number in short.numbers[:5]:
         play(short, agent, number)
-    whole = [play(env, found, 40, seed=1)[0] for found in (agent, make_agent("dfsdt"))]
+    whole = [play(env, strategy, 40, seed=1)[0] for strategy in (agent, make_agent("dfsdt"))]
     assert whole[0] == whole[1]
 
 
@@ -107,7 +107,7 @@ def test_an_unknown_model_is_refused():
 
 
 def test_every_name_makes_its_agent():
-    asked = {"deer", "zero-shot", "few-shot", "hugginggpt", "hydra"}
+    needs_setup = {"deer", "zero-shot", "few-shot", "hugginggpt", "hydra"}
     for env_id in (NUMERIC, TEXT, DECISION, PLANS, PLAN_CALLS, SESSION_CHAT):
         assert agent_names(env_id)
         for entry in agents(env_id):
@@ -115,7 +115,7 @@ def test_every_name_makes_its_agent():
                 continue  # needs torch; tests of the zoo play them
             agent = make_agent(entry.name, env_id)
             assert (agent.name, agent.env_id) == (entry.name, env_id)
-            assert agent.model == ("simulated" if entry.composes or entry.name in asked else "")
+            assert agent.model == ("simulated" if entry.composes or entry.name in needs_setup else "")
             assert find_agent(entry.name, env_id) == entry
             assert entry.needs_experience == ("+btp" in entry.name and env_id == TEXT)
     assert len(agent_names()) == len(set(agent_names()))

@@ -29,8 +29,8 @@ def test_what_an_advert_says_is_how_reliable_tools_with_that_advert_are() -> Non
     drawn = [draw_reliability(model, 5, f"tool {number}") for number in range(6000)]
     for low, high in ((0.5, 0.65), (0.75, 0.85), (0.9, 0.99), (1.0, 1.1)):
         here = [advert for advert in drawn if low <= advert.success < high]
-        said = np.mean([states[0] + states[1] / 2 for states in (states_given(model, a.success) for a in here)])
-        assert said == pytest.approx(np.mean([advert.reliability for advert in here]), abs=0.04)
+        advertised = np.mean([states[0] + states[1] / 2 for states in (states_given(model, a.success) for a in here)])
+        assert advertised == pytest.approx(np.mean([advert.reliability for advert in here]), abs=0.04)
 
 
 def test_slow_adverts_are_cut_off() -> None:
@@ -58,12 +58,12 @@ def test_it_is_an_honest_agent() -> None:
 
 def returns(agent: str, seeds: int, tasks: int, **settings: object) -> np.ndarray:
     env = costgym.make(NUMERIC, split="test", disable_env_checker=True, **settings)
-    made, found = make_agent(agent, NUMERIC), []
+    made, observed = make_agent(agent, NUMERIC), []
     for seed in range(seeds):
         for number in env.unwrapped.numbers[:tasks]:  # type: ignore[attr-defined]
             play(env, made, number, seed)
-            found.append(env.unwrapped.quality())  # type: ignore[attr-defined]
-    return np.array(found)
+            observed.append(env.unwrapped.quality())  # type: ignore[attr-defined]
+    return np.array(observed)
 
 
 @pytest.mark.parametrize("scenario", ["marketplace", "marketplace-hard", "storm"])

@@ -57,9 +57,9 @@ def parts(value: Any, seen: set[int]) -> Iterator[Any]:
     elif callable(value):
         inner += [cell.cell_contents for cell in getattr(value, "__closure__", None) or ()]
         inner.append(getattr(value, "__self__", None))
-    for each in inner:
-        if not isinstance(each, KnownScores):  # holds the table, and answers for the train split alone
-            yield from parts(each, seen)
+    for part in inner:
+        if not isinstance(part, KnownScores):  # holds the table, and answers for the train split alone
+            yield from parts(part, seen)
 
 
 @pytest.mark.parametrize("env_id", PLAYERS)
@@ -69,9 +69,9 @@ def test_nothing_that_an_agent_is_given_leads_to_the_world(env_id: str) -> None:
     play(env, watcher, base_env(env).numbers[3], seed=5)
     reached = list(parts(watcher.given, set()))
     assert len(reached) > 10
-    assert [type(each).__name__ for each in reached if isinstance(each, HIDDEN)] == []
+    assert [type(part).__name__ for part in reached if isinstance(part, HIDDEN)] == []
     if env_id != DECISION:  # its past decisions are tasks of the train split
-        assert not any(isinstance(each, Task) for each in reached)
+        assert not any(isinstance(part, Task) for part in reached)
 
 
 @pytest.mark.parametrize("name", ["react", "dfsdt+btp", "toolplanner", "deer"])
@@ -81,22 +81,22 @@ def test_an_agent_cannot_reach_the_model_that_reads_the_task(name: str) -> None:
     env = costgym.make(agent.env_id, split="test")
     play(env, agent, base_env(env).numbers[0], seed=5)
     assert not any(isinstance(part, (*HIDDEN, Task)) for part in parts(agent, set()))
-    first, second = (play(env, each, base_env(env).numbers[1], seed=5) for each in (agent, again))
+    first, second = (play(env, player, base_env(env).numbers[1], seed=5) for player in (agent, again))
     assert [call.tool for call in first.calls] == [call.tool for call in second.calls]
 
 
 def test_content_that_came_without_an_error_is_not_said_to_be_wrong() -> None:
     env = costgym.make(TEXT, scenario="storm", split="test")
     watcher = Watcher(make_agent("dfsdt"))
-    hidden = told = 0
+    hidden = wrong = 0
     for number in base_env(env).numbers[:20]:
         episode = play(env, watcher, number, seed=1)
         hidden += sum(call.status.label in ("irrelevant", "empty", "no_data") for call in episode.calls)
-    for given in watcher.given:
-        if isinstance(given, dict):
-            told += sum(result["status"] in ("irrelevant", "empty", "no_data") for result in given["results"])
-            told += sum(word in given["statuses"] for word in ("irrelevant", "empty", "no_data"))
-    assert hidden > 5 and told == 0
+    for shown in watcher.given:
+        if isinstance(shown, dict):
+            wrong += sum(result["status"] in ("irrelevant", "empty", "no_data") for result in shown["results"])
+            wrong += sum(word in shown["statuses"] for word in ("irrelevant", "empty", "no_data"))
+    assert hidden > 5 and wrong == 0
 
 
 def test_only_a_bound_is_shown_the_world() -> None:

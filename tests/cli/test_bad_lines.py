@@ -32,7 +32,7 @@ NEVER = {
 
 def commands() -> dict[str, Any]:
     """All verbs, those of groups too, with the words that call them."""
-    found: dict[str, Any] = {}
+    commands: dict[str, Any] = {}
 
     def look(command: Any, words: str) -> None:
         if hasattr(command, "entries"):
@@ -42,10 +42,10 @@ def commands() -> dict[str, Any]:
             for name, inner in command.commands.items():
                 look(inner, f"{words} {name}".strip())
         elif not {words, words.split()[0]} & NEVER:
-            found[words] = command
+            commands[words] = command
 
     look(typer.main.get_command(app), "")
-    return found
+    return commands
 
 
 def bad_line(random: Random) -> list[str]:

@@ -32,8 +32,8 @@ SMALL = [
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    found = (path for path in sorted(folder.rglob("*")) if path.is_file() and not path.name.startswith("."))
-    return {str(path.relative_to(folder)): path.read_bytes() for path in found}
+    paths = (path for path in sorted(folder.rglob("*")) if path.is_file() and not path.name.startswith("."))
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
 @pytest.fixture(scope="module")
@@ -183,9 +183,10 @@ def test_an_agent_plays_in_the_newest_version_of_its_environment(agent: str, env
 
 def test_a_trained_agent_plays_in_the_version_that_it_learnt_from() -> None:
     pytest.importorskip("torch")
-    assert "costgym/MarketplaceSession-v0" in invoke("run", "zoo:sessions", "--episodes", 1).stdout
-    refused = invoke("run", "zoo:sessions", "--episodes", 1, "--env", "MarketplaceSession-v1")
-    assert refused.stderr.endswith("which it was trained in, got costgym/MarketplaceSession-v1\n")
+    for agent, version, other in (("zoo:sessions", "v1", "v0"), ("zoo:sessions-v0", "v0", "v1")):
+        assert f"costgym/MarketplaceSession-{version}" in invoke("run", agent, "--episodes", 1).stdout
+        refused = invoke("run", agent, "--episodes", 1, "--env", f"MarketplaceSession-{other}")
+        assert refused.stderr.endswith(f"which it was trained in, got costgym/MarketplaceSession-{other}\n")
 
 
 def test_figures_go_into_a_folder_that_is_made_before_anything_is_played(tmp_path):
@@ -305,10 +306,10 @@ def test_json_goes_to_standard_output_alone_and_lists_go_into_pipes_line_by_line
     ],
 )
 def test_a_shell_completes_verbs_and_the_names_of_what_there_is(words: tuple[str, ...], completed: list[str]) -> None:
-    asked = {"COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1), "_COSTGYM_COMPLETE": "complete_bash"}
+    completion = {"COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1), "_COSTGYM_COMPLETE": "complete_bash"}
     code = "from costgym.cli.app import app; app(prog_name='costgym')"
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, **asked}, check=False
+        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, **completion}, check=False
     )
     assert done.stdout.split() == completed
 

@@ -40,13 +40,13 @@ def recorded(folder: Path) -> list[dict]:  # type: ignore[type-arg]
 def test_an_episode_that_a_person_played_is_recorded_verified_and_shown(tmp_path: Path) -> None:
     result = play(tmp_path / "mine", *RIGHT)
     assert result.exit_code == 0, result.output
-    said = " ".join(result.stdout.split())
-    assert "Left: 20 of 20 credits." in said and "Left: 7.92 of 20 credits." in said
-    assert "100% of the facts, strict: pass" in said
-    assert "It passed for 12 credits in calls where 10 would do: call 1 of echo_play_get_experience took 10" in said
-    assert "price, credits seconds calls you pass 12.1" in said and "the optimum pass 10" in said
-    assert "To copy: costgym, task test-00000 of marketplace, seed 0, 20 credits: I passed for 12.1; " in said
-    assert "the optimum passed for 10. Play it: costgym play --task 0" in said
+    output = " ".join(result.stdout.split())
+    assert "Left: 20 of 20 credits." in output and "Left: 7.92 of 20 credits." in output
+    assert "100% of the facts, strict: pass" in output
+    assert "It passed for 12 credits in calls where 10 would do: call 1 of echo_play_get_experience took 10" in output
+    assert "price, credits seconds calls you pass 12.1" in output and "the optimum pass 10" in output
+    assert "To copy: costgym, task test-00000 of marketplace, seed 0, 20 credits: I passed for 12.1; " in output
+    assert "the optimum passed for 10. Play it: costgym play --task 0" in output
     assert "\x1b" not in result.output
     laid_out = [line for line in result.stdout.splitlines() if str(tmp_path) not in line and "Play it:" not in line]
     assert max(map(len, laid_out)) <= 80
@@ -104,7 +104,7 @@ def test_the_folder_goes_on_with_the_next_task_and_holds_one_world(tmp_path: Pat
     play(tmp_path, "give up")
     play(tmp_path, "give up")
     play(tmp_path, "give up", options=("--task", "7"))
-    assert [(each["episode"], each["task"]) for each in recorded(tmp_path)] == [
+    assert [(line["episode"], line["task"]) for line in recorded(tmp_path)] == [
         (0, "test-00000"), (1, "test-00001"), (2, "test-00007")
     ]  # fmt: skip
     for options in (("--budget", "price=5"), ("--env", "MarketplaceChat-v0")):

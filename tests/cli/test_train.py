@@ -20,20 +20,20 @@ def train(*arguments: object) -> Any:
 @pytest.fixture
 def called(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
     """What a trainer is called with; nothing is trained."""
-    found: dict[str, Any] = {}
+    calls: dict[str, Any] = {}
 
     def note(*args: Any, **options: Any) -> TrainingResult:
-        found.update(options, args=args[1:])
+        calls.update(options, args=args[1:])
         return TrainingResult(tmp_path, 1, {})
 
-    for place in (
+    for function in (
         "sb3.train.train_ppo", "sb3.train.train_dqn", "catp.train.train_catp", "catp.train.train_ift", "catp.train.train_rltf",
         "deer.train.train_deer", "toolplanner.train.train_toolplanner", "grpo.train.train_grpo",
         "sft.train.train_sft",
     ):  # fmt: skip
         pytest.importorskip("stable_baselines3", reason="the train extra is not installed")
-        monkeypatch.setattr(f"costgym.experiments.train.{place}", note)
-    return found
+        monkeypatch.setattr(f"costgym.experiments.train.{function}", note)
+    return calls
 
 
 @pytest.mark.parametrize("name", SUMMARIES)

@@ -48,12 +48,12 @@ def within(values: np.ndarray[Any, Any], stated: str) -> bool:
     """Whether all values lie in a range as the tables write it."""
     if stated == "0 or 1":
         return bool(np.isin(values, (0, 1)).all())
-    if found := re.fullmatch(r"([≥≤]) (-?[\d.]+)", stated):
-        limit = float(found[2])
-        return bool((values >= limit).all() if found[1] == "≥" else (values <= limit).all())
-    found = re.fullmatch(r"(-?[\d.]+) to (-?[\d.]+)", stated)
-    assert found, f"no range: {stated}"
-    return bool((values >= float(found[1])).all() and (values <= float(found[2])).all())
+    if match := re.fullmatch(r"([≥≤]) (-?[\d.]+)", stated):
+        limit = float(match[2])
+        return bool((values >= limit).all() if match[1] == "≥" else (values <= limit).all())
+    match = re.fullmatch(r"(-?[\d.]+) to (-?[\d.]+)", stated)
+    assert match, f"no range: {stated}"
+    return bool((values >= float(match[1])).all() and (values <= float(match[2])).all())
 
 
 def stated_columns(stated: str, width: int) -> slice:
@@ -66,9 +66,9 @@ def stated_columns(stated: str, width: int) -> slice:
 
 @pytest.mark.parametrize("env_id", costgym.ENV_IDS)
 def test_a_docstring_has_every_section(env_id: str) -> None:
-    found = sections(environment_class(env_id))
-    assert [title for title in SECTIONS if not found.get(title)] == []
-    assert "\n" not in found[""], "the summary is one line, which `costgym envs` prints"
+    headings = sections(environment_class(env_id))
+    assert [title for title in SECTIONS if not headings.get(title)] == []
+    assert "\n" not in headings[""], "the summary is one line, which `costgym envs` prints"
 
 
 @pytest.mark.parametrize("env_id", costgym.ENV_IDS)
@@ -121,8 +121,8 @@ def test_columns_name_every_column_but_those_of_embeddings_tokens_and_masks(env_
     widths = {name: space.shape[-1] for name, space in env.observation_space.spaces.items() if name not in unnamed}
     if "Decision" in env_id:
         widths["candidates"] -= env.unwrapped.features  # type: ignore[attr-defined]
-    found = columns(env)
-    assert {name: list(named.values()) for name, named in found.items()} == {name: list(range(n)) for name, n in widths.items()}
+    table = columns(env)
+    assert {name: list(named.values()) for name, named in table.items()} == {name: list(range(n)) for name, n in widths.items()}
 
 
 def test_the_columns_of_wrapped_environments_are_those_inside_and_texts_have_none() -> None:

@@ -148,7 +148,7 @@ def test_an_id_of_version_1_plays_and_records_version_1_and_refuses_version_0(en
 def overspent(env_id: str, enforcement: str | None, budget: dict[str, float], **form: Any) -> int:
     """Episodes of random allowed actions that pass a limit."""
     env = costgym.make(env_id, budget=budget, enforcement=enforcement, **form)
-    generator, found = np.random.default_rng(0), 0
+    generator, overspent = np.random.default_rng(0), 0
     for seed in range(60):
         _, info = env.reset(seed=seed)
         over = False
@@ -156,8 +156,8 @@ def overspent(env_id: str, enforcement: str | None, budget: dict[str, float], **
             action = int(generator.choice(np.flatnonzero(info["action_mask"])))
             _, _, terminated, truncated, info = env.step(action)
             over = terminated or truncated
-        found += min(info[f"budget_remaining_{resource}"] for resource in budget) < 0.0
-    return found
+        overspent += min(info[f"budget_remaining_{resource}"] for resource in budget) < 0.0
+    return overspent
 
 
 @pytest.mark.parametrize(("env_id", "budget"), [(env_id, budget) for env_id in REFUSING for budget in TIGHT[env_id]])
@@ -220,3 +220,10 @@ def test_samples_of_version_1_are_calls_that_can_be_read_with_some_nonsense_betw
         known = [call for call in calls if call.name in tools]
         assert {call.name for call in known} == set(tools)
         assert [check_arguments(tools[call.name], call.arguments) for call in known] == [None] * len(known)
+
+
+@pytest.mark.parametrize("number", [0, -1, 2.5, "3", True])
+@pytest.mark.parametrize("env_id", ["costgym/Marketplace-v0", "costgym/OpenCATP-v1"])
+def test_a_vector_of_no_environments_is_refused_in_a_sentence(env_id: str, number: Any) -> None:
+    with pytest.raises(costgym.ConfigError, match="num_envs: expected a positive whole number, got"):
+        costgym.make_vec(env_id, number)

@@ -20,16 +20,16 @@ def functions() -> Iterator[tuple[str, int, bool]]:
         for path in sorted(folder.rglob("*.py")):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                    names = [each.arg for each in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
+                    names = [argument.arg for argument in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
                     # compiled functions take arrays one by one, since Numba binds them as a C function's arguments
                     exempt = path.parent.name == "kernels"
                     yield f"{path.relative_to(ROOT)}:{node.name}", len(names) - (names[:1] in (["self"], ["cls"])), exempt
 
 
 def test_a_function_has_at_most_twelve_parameters() -> None:
-    found = list(functions())
-    assert len(found) > 2000
-    assert [(name, count) for name, count, exempt in found if count > MOST and not exempt] == []
+    signatures = list(functions())
+    assert len(signatures) > 2000
+    assert [(name, count) for name, count, exempt in signatures if count > MOST and not exempt] == []
 
 
 def test_a_table_of_options_in_the_documentation_comes_from_the_settings() -> None:

@@ -40,19 +40,21 @@ def digest(values: list[Any]) -> str:
 
 @pytest.mark.parametrize(("env_id", "form"), BEHAVIOUR)
 def test_a_numeric_environment_behaves_as_its_version_says(env_id: str, form: tuple[str, ...]) -> None:
-    env, told = costgym.make(env_id, **dict.fromkeys(form, True)), []
+    env, outcomes = costgym.make(env_id, **dict.fromkeys(form, True)), []
     generator = np.random.default_rng(0)
     for seed in range(8):
         observation, info = env.reset(seed=seed)
         over, steps = False, 0
         while not over and (steps := steps + 1) <= STEPS:
-            told += [value for name in sorted(observation) for value in observation[name].ravel()]
-            told += [value for key, value in sorted(info.items()) if key.startswith(("cost", "budget")) or key == "is_success"]
+            outcomes += [value for name in sorted(observation) for value in observation[name].ravel()]
+            outcomes += [
+                value for key, value in sorted(info.items()) if key.startswith(("cost", "budget")) or key == "is_success"
+            ]
             action = int(generator.choice(np.flatnonzero(info["action_mask"])))
             observation, reward, terminated, truncated, info = env.step(action)
             over = terminated or truncated
-            told += [action, reward, terminated, truncated]
-    assert digest(told) == BEHAVIOUR[env_id, form]
+            outcomes += [action, reward, terminated, truncated]
+    assert digest(outcomes) == BEHAVIOUR[env_id, form]
 
 
 @pytest.mark.parametrize("env_id", CHAT)
@@ -60,5 +62,5 @@ def test_the_text_environment_behaves_as_its_version_says(env_id: str) -> None:
     env = costgym.make(env_id, scenario="storm")
     model = Simulated(prior())  # with rates of its own, so that only the environment can change what is played
     results = costgym.rollout(env, make_agent("react", model=model), episodes=20, seed=0)
-    told = [value for r in results for value in (r.price, r.seconds, r.calls, r.attempts, r.strict, r.judged, r.share)]
-    assert digest(told) == CHAT[env_id]
+    figures = [value for r in results for value in (r.price, r.seconds, r.calls, r.attempts, r.strict, r.judged, r.share)]
+    assert digest(figures) == CHAT[env_id]

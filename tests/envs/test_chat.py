@@ -140,8 +140,8 @@ def test_info_holds_what_each_call_of_the_step_returned() -> None:
     info["results"].append("more")
     names = ["forecast", "broken", "nowhere"]
     observation, *_, info = env.step(json.dumps({"calls": [{"name": name, "arguments": {"city": "c1"}} for name in names]}))
-    told = [(result["tool"], result["status"]) for result in info["results"]]
-    assert told == [("forecast", "ok"), ("broken", "server_error"), ("nowhere", "unknown_tool")]
+    statuses = [(result["tool"], result["status"]) for result in info["results"]]
+    assert statuses == [("forecast", "ok"), ("broken", "server_error"), ("nowhere", "unknown_tool")]
     assert [result["content"] for result in json.loads(observation)["results"]] == [
         result["text"] for result in info["results"]
     ]

@@ -76,8 +76,8 @@ def test_a_mistake_in_words_is_named_and_costs_a_moment(action: Any, status: str
     env.reset(seed=3)
     served = [slot.name for slot in env.unwrapped.account().candidates]  # type: ignore[attr-defined]
     assert "tool_03" in served
-    said, _, _, _, info = env.step(action if isinstance(action, str) else json.dumps(action))
-    assert message in said and (info["statuses"], info["cost_seconds"], info["cost_price"]) == (status, 0.05, 0.0)
+    outcome, _, _, _, info = env.step(action if isinstance(action, str) else json.dumps(action))
+    assert message in outcome and (info["statuses"], info["cost_seconds"], info["cost_price"]) == (status, 0.05, 0.0)
 
 
 @pytest.mark.parametrize(("env_id", "settings", "message"), MISTAKES)
@@ -88,7 +88,7 @@ def test_a_mistake_is_named_with_what_was_expected(env_id: str, settings: dict[s
     # what was expected or is known, and what came
     assert any(word in str(raised.value) for word in ("expected", "known", "nearest", "should be"))
     came = [*settings, *map(str, settings.values()), env_id]
-    assert any(each in str(raised.value) for each in came)
+    assert any(message in str(raised.value) for message in came)
 
 
 @pytest.mark.parametrize(("agent", "message"), AGENTS)

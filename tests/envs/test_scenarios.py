@@ -122,10 +122,10 @@ def test_several_scenarios_go_through_gymnasiums_vectors() -> None:
     assert len({env.unwrapped.scenario.name for env in envs.envs}) == 2  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("given", [[], {"any_of": [small("a")], "weights": [1, 2]}, {"any_of": [small("a")], "weights": [0]}])
-def test_scenarios_that_make_no_choice_are_refused(given: Any) -> None:
+@pytest.mark.parametrize("value", [[], {"any_of": [small("a")], "weights": [1, 2]}, {"any_of": [small("a")], "weights": [0]}])
+def test_scenarios_that_make_no_choice_are_refused(value: Any) -> None:
     with pytest.raises(ConfigError, match="scenario"):
-        MarketplaceEnv(scenario=given)
+        MarketplaceEnv(scenario=value)
 
 
 def test_episodes_over_several_scenarios_are_not_recorded_as_one_world() -> None:

@@ -38,13 +38,13 @@ def test_a_search_takes_time_and_tokens_and_offers_what_it_finds() -> None:
     here = env()
     text, _ = here.reset(seed=1, options={"task": 3})
     before = len(here.unwrapped.candidates)
-    found, info = search(here, query=text)
-    assert [len(found["found"]), before, len(here.unwrapped.candidates)] == [3, 3, 6]
+    results, info = search(here, query=text)
+    assert [len(results["found"]), before, len(here.unwrapped.candidates)] == [3, 3, 6]
     assert info["cost_calls"] == 0 and info["cost_price"] == 0.0
     assert info["cost_seconds"] >= 0.3 and info["cost_tokens"] > 0
-    name = found["found"][0]["name"]
+    name = results["found"][0]["name"]
     assert name in here.unwrapped.quotes()
-    arguments = dict.fromkeys(found["found"][0]["parameters"]["required"], "x")
+    arguments = dict.fromkeys(results["found"][0]["parameters"]["required"], "x")
     *_, info = here.step(encode_action(name, arguments))
     assert info["results"][0]["tool"] == name and "unknown_tool" not in info["statuses"]
 
@@ -55,8 +55,8 @@ def test_categories_then_providers_then_tools() -> None:
     categories = search(here)[0]["categories"]
     listed = search(here, category=categories[0])[0]["providers"]
     provider = next(iter(listed))
-    found, _ = search(here, category=categories[0], provider=provider)
-    assert {here.unwrapped.world.catalog.get(tool["name"]).provider for tool in found["found"]} <= {provider}
+    results, _ = search(here, category=categories[0], provider=provider)
+    assert {here.unwrapped.world.catalog.get(tool["name"]).provider for tool in results["found"]} <= {provider}
     assert search(here, category="none of them")[0]["found"] == []
 
 

@@ -53,7 +53,7 @@ def test_words_and_numbers_agree_call_by_call(settings: dict[str, Any]) -> None:
     width, tools, side = int(numbers.action_space.n), numbers.rules.tools, numbers.concurrent  # type: ignore[attr-defined]
     for seed in range(12):
         _, seen = numbers.reset(seed=seed)
-        _, told = text.reset(seed=seed)
+        _, text_start = text.reset(seed=seed)
         over = False
         while not over:
             # mostly what the mask allows, some of what it forbids; few that leave a query, so that calls run side by side
@@ -61,15 +61,15 @@ def test_words_and_numbers_agree_call_by_call(settings: dict[str, Any]) -> None:
             weights = weights if generator.random() < 0.9 else np.ones(width)
             action = int(generator.choice(width, p=weights / weights.sum()))
             _, *outcome, seen = numbers.step(action)
-            _, *said, told = text.step(in_words(numbers, action))
-            assert outcome == said
-            keys = seen.keys() & told.keys() - {"cost_tokens", "budget_remaining_tokens", "status"}
-            assert {key: seen[key] for key in keys} == {key: told[key] for key in keys} and len(keys) > 12
+            _, *text_step, text_start = text.step(in_words(numbers, action))
+            assert outcome == text_step
+            keys = seen.keys() & text_start.keys() - {"cost_tokens", "budget_remaining_tokens", "status"}
+            assert {key: seen[key] for key in keys} == {key: text_start[key] for key in keys} and len(keys) > 12
             # a call that starts says nothing of a status; the others say how the call ended that they are about
-            starts, waited = side and action < tools and not told["status"], told["results"][0]["tool"]
+            starts, waited = side and action < tools and not text_start["status"], text_start["results"][0]["tool"]
             if not starts and waited not in (RECALL, NEXT, WAIT, PAUSE):
-                assert seen["status"] == told["status"]
-                ended.add(told["statuses"])
+                assert seen["status"] == text_start["status"]
+                ended.add(text_start["statuses"])
             played.add(min(action - tools, 4) if action >= tools else -1)
             over = outcome[1] or outcome[2]
         calls = [
@@ -234,11 +234,11 @@ def test_the_simulated_model_attends_to_memory_prices_and_failures() -> None:
     def calls(**rates: float) -> list[str]:
         model = SimulatedSessionModel(SimulatedRates(**{"stubborn": 0.0, "wrong_tool": 0.0, "tire": 0.0, **rates}))
         model.reset(0)
-        found = []
+        calls = []
         for text in ASKED:
             (call,) = model.complete([Message(USER, text)], tools).message.calls
-            found.append(str(call.name))
-        return found
+            calls.append(str(call.name))
+        return calls
 
     tools = [Function(name, "", {}) for name in "abc"]
     offers = "Tools and their prices: a (3), b (1.5), c (2)."

@@ -32,15 +32,18 @@ def test_the_worlds_of_a_folder_take_turns_and_give_their_tools(worlds: Path) ->
     folder = WorldFolder(worlds, parse_scenario)
     rules = SessionRules(scenario=load_scenario(worlds), tools=10)
     for number in range(2 * len(folder)):
-        session, own = draw_session(rules, number), {tool.name: tool for tool in folder[number % len(folder)].build().catalog}
+        session, catalog = (
+            draw_session(rules, number),
+            {tool.name: tool for tool in folder[number % len(folder)].build().catalog},
+        )
         assert 1 <= session.kinds <= rules.capabilities and len(session.tools) <= 10
         for slot, tool in enumerate(session.tools):
-            mine, profile = own[tool.name], session.profiles
-            kept = ("fee", "reliability", "cold_start_s", "rate_limit", "quota", "advertised_success", "cpu_cons_mb")
-            assert all(getattr(tool.profile, name) == getattr(mine.profile, name) for name in kept)
+            mine, profile = catalog[tool.name], session.profiles
+            fields = ("fee", "reliability", "cold_start_s", "rate_limit", "quota", "advertised_success", "cpu_cons_mb")
+            assert all(getattr(tool.profile, name) == getattr(mine.profile, name) for name in fields)
             assert tool.profile.latency_s == (mine.profile.latency_at(1),) and profile.latency_spread[slot] in SPREADS
             assert (tool.provider, tool.description) == (mine.provider, mine.description)
-            rivals = {own[each.name].capability for each in session.tools if each.capability == tool.capability}
+            rivals = {catalog[other.name].capability for other in session.tools if other.capability == tool.capability}
             assert rivals == {mine.capability}
         assert set(session.capability.tolist()) <= set(range(session.kinds))
     again = draw_session(SessionRules.model_validate_json(rules.model_dump_json()), 3)
@@ -48,8 +51,8 @@ def test_the_worlds_of_a_folder_take_turns_and_give_their_tools(worlds: Path) ->
 
 
 def test_a_world_that_reads_nothing_leaves_its_turn_to_the_next(worlds: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rules, first, found = SessionRules(scenario=load_scenario(worlds)), load_scenario(worlds / "0").name, draw._rivals
-    monkeypatch.setattr(draw, "_rivals", lambda world: {} if world.name == first else found(world))
+    rules, first, rivals_of = SessionRules(scenario=load_scenario(worlds)), load_scenario(worlds / "0").name, draw._rivals
+    monkeypatch.setattr(draw, "_rivals", lambda world: {} if world.name == first else rivals_of(world))
     names = {tool.name for tool in load_scenario(worlds / "1").build().catalog}
     assert {tool.name for tool in draw_session(rules, 0).tools} <= names
     monkeypatch.setattr(draw, "_rivals", lambda world: {})
@@ -74,7 +77,7 @@ def test_agents_play_and_the_bound_holds_over_forged_worlds(worlds: Path) -> Non
     }
     rules = base_env(env).rules
     drawn = [draw_session(rules, number) for number in range(12)]
-    bound = np.mean([value_bound(each, *limits(each)) / each.value.sum() for each in drawn])
+    bound = np.mean([value_bound(session, *limits(session)) / session.value.sum() for session in drawn])
     shares = {name: np.mean([result.value_share for result in results]) for name, results in earned.items()}
     assert shares["paced"] > 0.1 and shares["informed-paced"] < bound
 
@@ -97,8 +100,8 @@ def test_a_session_over_worlds_is_recorded_and_verified_elsewhere(
     source.mkdir()
     for file in worlds.iterdir():
         (source / file.name).write_bytes(file.read_bytes())
-    asked = ("--env", env_id, "--agent", agent, "--episodes", 3, "--split", "train", "--scenario", source)
-    assert invoke("collect", *asked, "--out", tmp_path / "runs").exit_code == 0
+    options = ("--env", env_id, "--agent", agent, "--episodes", 3, "--split", "train", "--scenario", source)
+    assert invoke("collect", *options, "--out", tmp_path / "runs").exit_code == 0
     moved = source.rename(tmp_path / "elsewhere")
     checked = invoke("verify", tmp_path / "runs", "--data", moved)
     assert checked.exit_code == 0 and "3 episodes verified, 0 problems" in checked.output

@@ -111,8 +111,8 @@ def test_raw_memory_shows_the_last_call_alone() -> None:
 def test_without_the_counts_an_observation_is_the_raw_one(settings: dict[str, Any]) -> None:
     walks = [walk(MarketplaceSessionEnv(**settings, memory=memory, mask="legal"), 3) for memory in ("counts", "raw")]
     for (counted, _, info), (raw, _, _) in zip(*walks, strict=True):
-        kept = without_counts(MarketplaceSessionEnv(**settings).rules, counted["tools"], info["tool"])
-        assert (kept == raw["tools"]).all()
+        stripped = without_counts(MarketplaceSessionEnv(**settings).rules, counted["tools"], info["tool"])
+        assert (stripped == raw["tools"]).all()
 
 
 def test_counts_are_the_agents_own() -> None:
@@ -150,9 +150,9 @@ def test_the_limits_are_computed_for_each_session_unless_given() -> None:
         env.reset(seed=seed)
         seen.add(tuple(env.account().budget.as_dict().items()))
     assert len(seen) == 4 and all(dict(limits).keys() == {"price", "seconds"} for limits in seen)
-    given = MarketplaceSessionEnv(budget={"price": 50})
-    given.reset(seed=0)
-    assert given.budget.as_dict() == {"price": 50}
+    one_env = MarketplaceSessionEnv(budget={"price": 50})
+    one_env.reset(seed=0)
+    assert one_env.budget.as_dict() == {"price": 50}
 
 
 def test_splits_share_no_session_and_a_session_can_be_named() -> None:
@@ -318,7 +318,7 @@ def test_a_fork_of_calls_side_by_side_goes_on_alike_and_a_drawn_one_ends_them_an
             env.step(slot)
         env.step(env.pause_action)  # type: ignore[arg-type]
         twin, drawn, again = env.fork(), env.fork(seed=seed), env.fork(seed=seed)
-        results = [each.step(each.wait_action)[4] for each in (env, twin, drawn, again)]  # type: ignore[arg-type]
+        results = [env.step(env.wait_action)[4] for env in (env, twin, drawn, again)]  # type: ignore[arg-type]
         pairs = [(info["at_s"], info["status"], info["tool"]) for info in results]
         assert pairs[0] == pairs[1] and pairs[2] == pairs[3] and pairs[2][0] > 1.0
         ends.add(pairs[2])

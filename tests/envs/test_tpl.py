@@ -156,7 +156,7 @@ def test_copies_and_masks_are_independent() -> None:
     mask = state.mask()
     mask[:] = False
     assert state.mask().any()
-    assert [len(each.tokens) for each in (state, twin)] == [4, 5]
+    assert [len(parser.tokens) for parser in (state, twin)] == [4, 5]
     state.reset()
     assert state.tokens == [SOP]
 

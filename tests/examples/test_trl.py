@@ -43,8 +43,8 @@ def solve(environment: TaskEnvironment) -> None:
 def test_the_tools_of_a_task_are_its_candidates_and_finish_and_nothing_of_gymnasium() -> None:
     environment = begin(TrlWorld(scenario(), tasks=1))
     assert not isinstance(environment, gym.Env)
-    found = {tool.__name__ for tool in tools_of(environment)}
-    assert found == {tool.name for tool in environment._episode.env.candidates} | {"finish"}
+    names = {tool.__name__ for tool in tools_of(environment)}
+    assert names == {tool.name for tool in environment._episode.env.candidates} | {"finish"}
 
 
 def test_a_tool_documents_itself_with_its_price() -> None:
@@ -55,7 +55,7 @@ def test_a_tool_documents_itself_with_its_price() -> None:
     quote = environment._episode.env.quotes()[tool.name]
     assert f"One call costs {quote:g} credits." in (inspect.getdoc(method) or "")
     required = tool.parameters["required"]
-    defaults = {name: each.default for name, each in inspect.signature(method).parameters.items()}
+    defaults = {name: parameter.default for name, parameter in inspect.signature(method).parameters.items()}
     assert set(defaults) == set(tool.parameters["properties"])
     assert all((defaults[name] is inspect.Parameter.empty) == (name in required) for name in defaults)
 
@@ -64,7 +64,7 @@ def test_short_documents_of_a_task_are_those_of_supervised_episodes() -> None:
     utils = pytest.importorskip("transformers.utils", reason="needs transformers (the train extra)")
     world = TrlWorld(scenario(), tasks=1, documents="short")
     environment = begin(world)
-    documents = {each["function"]["name"]: each["function"] for each in environment._episode.env.documentation()}
+    documents = {function["function"]["name"]: function["function"] for function in environment._episode.env.documentation()}
     for method in tools_of(environment):
         if method.__name__ != "finish":
             schema = utils.get_json_schema(method)["function"]
@@ -89,14 +89,14 @@ def test_a_group_shares_one_world() -> None:
     assert first._episode.env.account().seed == second._episode.env.account().seed
 
     def story(environment: TaskEnvironment) -> list[str]:
-        told = []
+        log = []
         need = environment._episode.env.account().needs[0]
         for tool in need.tools * 3:
             try:
-                told.append(getattr(environment, tool)(**need.arguments))
+                log.append(getattr(environment, tool)(**need.arguments))
             except Exception as error:
-                told.append(str(error))
-        return told
+                log.append(str(error))
+        return log
 
     assert story(first) == story(second)
 

@@ -31,4 +31,4 @@ def test_whatever_fails_the_old_or_the_new_is_left_and_the_file_is_named(jobs: s
     assert done.returncode == 0, done.stderr[-2000:]
     document = json.loads(report.read_text())
     assert sorted(document) == sorted(jobs.split(","))
-    assert all(each["trials"] == trials and each["wrong"] == [] for each in document.values())
+    assert all(row["trials"] == trials and row["wrong"] == [] for row in document.values())

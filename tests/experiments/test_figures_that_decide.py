@@ -55,11 +55,11 @@ def test_a_success_costs_what_all_episodes_cost_over_those_that_pass() -> None:
 
 
 def rows_of(shares: dict[str, tuple[int, int, int]]) -> list[dict[str, Any]]:
-    found = []
+    rows = []
     for agent, passes in shares.items():
         for limit, count in zip((10.0, 20.0, 40.0), passes, strict=True):
-            found.append(summarise([result(i, i < count, agent=agent, budget={"price": limit}) for i in range(20)]))
-    return with_budget_areas([{"track": "text", **row} for row in found])
+            rows.append(summarise([result(i, i < count, agent=agent, budget={"price": limit}) for i in range(20)]))
+    return with_budget_areas([{"track": "text", **row} for row in rows])
 
 
 def test_the_area_over_budgets_is_that_of_a_trapezoid_over_their_logarithms() -> None:

@@ -23,7 +23,7 @@ def test_every_section_runs_small_on_a_cpu(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     report = json.loads(out.read_text())
     assert set(report) == {"machine", "trainers", "backbones", "backends", "profiles", "throughput", "kernels"}
-    assert all("failed" not in found for name in report if name != "machine" for found in report[name].values())
+    assert all("failed" not in check for name in report if name != "machine" for check in report[name].values())
     assert report["backbones"]["none"]["steps"] == 3
     assert {"compared_steps", "skipped"} & set(report["kernels"]["Marketplace-v0"])
 

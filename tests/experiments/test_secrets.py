@@ -23,13 +23,13 @@ PRICES = 'date: 2026-11-01\nmodels: {"tiny": {input: 1, output: 2}}\n'
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
-    found = Server()
+    server = Server()
     monkeypatch.setenv(KEY_VARIABLE, KEY)
-    monkeypatch.setenv(URL_VARIABLE, found.url)
+    monkeypatch.setenv(URL_VARIABLE, server.url)
     monkeypatch.setenv("COSTGYM_CACHE", "")
     monkeypatch.chdir(tmp_path)
-    yield found
-    found.close()
+    yield server
+    server.close()
 
 
 def holds_key(content: str | bytes) -> bool:
@@ -38,20 +38,20 @@ def holds_key(content: str | bytes) -> bool:
 
 
 def files_with_key(folder: Path) -> list[str]:
-    found = []
+    leaks = []
     for path in folder.rglob("*"):
         if path.is_file():
             content = path.read_bytes()
             if path.suffix in (".sqlite", ".db"):
                 content += "\n".join(sqlite3.connect(path).iterdump()).encode()
-            found += [str(path)] if holds_key(content) else []
-    return found
+            leaks += [str(path)] if holds_key(content) else []
+    return leaks
 
 
 def test_a_key_that_the_server_repeats_is_in_nothing_that_a_run_leaves(server: Any, tmp_path: Path, caplog: Any) -> None:
     (tmp_path / "prices.yaml").write_text(PRICES)
     server.answers = [said(f"The key is {KEY}.", ("finish", {"answer": f"{KEY} {KEY}"})) for _ in range(20)]
-    told = ""
+    output = ""
     for line in (
         ("leaderboard", "--agents", "react", "--budgets", "price=20", "--jobs", "1", "--out", "board", "--store", "r.db", *RUN),
         ("collect", "--agent", "react", "--out", "data", *RUN),
@@ -61,12 +61,12 @@ def test_a_key_that_the_server_repeats_is_in_nothing_that_a_run_leaves(server: A
     ):
         done = invoke(*line)
         assert done.exit_code == 0, (line, done.stderr)
-        told += done.stdout + done.stderr
+        output += done.stdout + done.stderr
     assert {headers["authorization"] for headers in server.headers} == {f"Bearer {KEY}"}
     assert "*** ***" in (tmp_path / "data" / "trajectories.jsonl").read_text()
     assert (tmp_path / "cache" / "replies.sqlite").is_file()
     assert files_with_key(tmp_path) == []
-    assert not holds_key(told + caplog.text)
+    assert not holds_key(output + caplog.text)
 
 
 @pytest.mark.parametrize(

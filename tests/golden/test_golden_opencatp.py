@@ -69,16 +69,16 @@ def test_rewards_and_returns_of_the_recorded_plans(pool: str) -> None:
 def test_the_policys_rewards_are_the_official_ones_but_for_the_token_that_it_does_not_choose(pool: str) -> None:
     # The official code counts the start of the dependencies (SOD) as a choice; ours writes it after each tool by itself.
     for row in shared_lines(f"data/opencatp/returns_{pool}.jsonl"):
-        kept = [index for index, token in enumerate(row["actions"]) if token != SOD]
-        choices = [ACTION_TOKENS.index(row["actions"][place]) for place in kept]
+        chosen = [index for index, token in enumerate(row["actions"]) if token != SOD]
+        choices = [ACTION_TOKENS.index(row["actions"][index]) for index in chosen]
         prices, before = [0.0] * len(TOOLS), 0.0
-        for place, choice in zip(kept, choices, strict=True):
+        for position, choice in zip(chosen, choices, strict=True):
             if FIRST_TOOL <= choice < INPUT:
-                prices[choice - FIRST_TOOL] = row["costs"][place + 1] - before
-                before = row["costs"][place + 1]
+                prices[choice - FIRST_TOOL] = row["costs"][position + 1] - before
+                before = row["costs"][position + 1]
         score = row["scores"][-1] / row["max_score"]
         ours = rewards_of(choices, prices, score, row["alpha"], True, cumulative=True)
-        assert ours == pytest.approx([row["rewards"][place] for place in kept], abs=1e-6)
+        assert ours == pytest.approx([row["rewards"][index] for index in chosen], abs=1e-6)
 
 
 def _priced(row: dict[str, Any]) -> tuple[float, float]:
@@ -175,10 +175,10 @@ def test_the_numberings_and_splits_are_the_official_ones() -> None:
     splits = shared_json("data/opencatp/task_splits.json")
     for kind, short in (("sequential", "seq"), ("nonsequential", "nonseq")):
         for split in ("train", "test"):
-            found = tasks(kind, split)
-            assert [task.new_id for task in found] == splits["new_numbering"][f"{split}_{short}"]
+            drawn_tasks = tasks(kind, split)
+            assert [task.new_id for task in drawn_tasks] == splits["new_numbering"][f"{split}_{short}"]
             if split == "test":
-                assert {task.task_id for task in found} == set(splits["old_numbering"][f"test_{short}"])
+                assert {task.task_id for task in drawn_tasks} == set(splits["old_numbering"][f"test_{short}"])
         mapping = splits["old_to_new_nonseq"] if short == "nonseq" else splits["old_to_new_seq_forced"]
         for old, new in mapping.items():
             assert find_task(int(old)).new_id == new

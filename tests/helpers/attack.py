@@ -57,11 +57,11 @@ def make_service(recorder: Recorder | None = None, access: Access | None = None,
 
 
 def _scope(kind: str, path: str, headers: dict[str, str], **more: Any) -> dict[str, Any]:
-    place, _, query = path.partition("?")
-    given = {"host": "localhost", **headers}
+    route, _, query = path.partition("?")
+    all_headers = {"host": "localhost", **headers}
     return {
-        "type": kind, "path": place, "raw_path": place.encode("utf-8", "replace"), "query_string": query.encode(),
-        "headers": [(name.encode(), value.encode("latin-1", "replace")) for name, value in given.items()],
+        "type": kind, "path": route, "raw_path": route.encode("utf-8", "replace"), "query_string": query.encode(),
+        "headers": [(name.encode(), value.encode("latin-1", "replace")) for name, value in all_headers.items()],
         "root_path": "", "http_version": "1.1", "scheme": "http", "server": ("localhost", 80), "client": ("127.0.0.1", 1),
         **more,
     }  # fmt: skip
@@ -86,8 +86,8 @@ async def request(
     async def send(message: Any) -> None:
         sent.append(message)
 
-    given = {"content-type": "application/json", "accept": "application/json, text/event-stream", **headers}
-    await asyncio.wait_for(service.app(_scope("http", path, given, method=method), receive, send), 20)
+    all_headers = {"content-type": "application/json", "accept": "application/json, text/event-stream", **headers}
+    await asyncio.wait_for(service.app(_scope("http", path, all_headers, method=method), receive, send), 20)
     answered = {name.decode(): value.decode("latin-1") for name, value in sent[0].get("headers", ())}
     return sent[0]["status"], answered, b"".join(message.get("body", b"") for message in sent[1:]).decode("utf-8", "replace")
 
@@ -232,14 +232,14 @@ class Attacker:
     def messages(self) -> list[str | bytes]:
         """Messages of one WebSocket."""
         kinds = [{"type": "reset", "data": {}}, {"type": "state"}, {"type": "close"}, *(None,) * 6]
-        found: list[str | bytes] = [json.dumps({"type": "reset", "data": {}})]
+        texts: list[str | bytes] = [json.dumps({"type": "reset", "data": {}})]
         for _ in range(self.random.randrange(1, 8)):
             call = self.call()
             step = {"type": "step", "data": self.random.choice((call, call, {"action": json.dumps(call)}, {"action": call}))}
             message = self.random.choice(kinds) or step
             raw = self.text(self.spoil(message))
-            found.append(raw if self.random.random() < 0.05 else raw.decode("utf-8", "replace"))
-        return found
+            texts.append(raw if self.random.random() < 0.05 else raw.decode("utf-8", "replace"))
+        return texts
 
 
 async def play_honestly(service: Service, took_s: list[float], stop: asyncio.Event, think_s: float = 0.0) -> None:
@@ -286,7 +286,7 @@ class Attack:
         self.met, self.wrong = Counter[str](), list[str]()
         probe = service.sessions.example.unwrapped
         probe.reset(seed=0)  # type: ignore[attr-defined]
-        self.attacker.tools = [each["function"] for each in probe.documentation()]  # type: ignore[attr-defined]
+        self.attacker.tools = [function["function"] for function in probe.documentation()]  # type: ignore[attr-defined]
 
     async def run(self, messages: int, connections: int = 1) -> None:
         """Wait for that many further answers, over so many connections at once."""
@@ -325,17 +325,17 @@ class Attack:
                 for session in service.sessions:
                     service.sessions.close(session)
 
-    def _look(self, what: str, said: Any, text: str) -> None:
+    def _look(self, what: str, action: Any, text: str) -> None:
         secret = secret_in(text)
         if secret:
-            self.wrong.append(f"{what} {said!r:.300}: tells {secret!r}")
+            self.wrong.append(f"{what} {action!r:.300}: tells {secret!r}")
         if '"EXECUTION_ERROR"' in text and "failed" in text:
-            self.wrong.append(f"{what} {said!r:.300}: {text[:200]}")
+            self.wrong.append(f"{what} {action!r:.300}: {text[:200]}")
         tools = self.attacker.tools
         if len(tools) < 60 and '"functions"' in text:
             answer = json.loads(text)
             observation = answer.get("data", answer).get("observation", {})
-            tools += [each["function"] for each in observation.get("functions", ())]
+            tools += [function["function"] for function in observation.get("functions", ())]
 
 
 def _remember(names: list[str], name: str) -> None:
@@ -390,6 +390,6 @@ async def open_and_close(service: Service, number: int) -> None:
 
 if __name__ == "__main__":
     begin = time.perf_counter()
-    found, faults = asyncio.run(attack(make_service(), int(sys.argv[1]), int(sys.argv[2])))
-    print(f"{found.total()} messages in {time.perf_counter() - begin:.0f} s, {len(faults)} faults")
-    print(*(f"{count:7d} {name}" for name, count in sorted(found.items())), *faults[:20], sep="\n")
+    report, faults = asyncio.run(attack(make_service(), int(sys.argv[1]), int(sys.argv[2])))
+    print(f"{report.total()} messages in {time.perf_counter() - begin:.0f} s, {len(faults)} faults")
+    print(*(f"{count:7d} {name}" for name, count in sorted(report.items())), *faults[:20], sep="\n")

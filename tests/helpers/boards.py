@@ -73,8 +73,8 @@ def record_run(config: RunConfig, folder: Path, agents: Sequence[Agent]) -> Path
     (world,) = config.tracks
     tracks = []
     for name in dict.fromkeys(track_of(agent.env_id) for agent in agents):
-        own = [agent for agent in agents if track_of(agent.env_id) == name]
-        about = {"name": name, "env": own[0].env_id, "agents": tuple(agent.name for agent in own)}
+        of_track = [agent for agent in agents if track_of(agent.env_id) == name]
+        about = {"name": name, "env": of_track[0].env_id, "agents": tuple(agent.name for agent in of_track)}
         tracks.append(world.model_copy(update=about))
     config = config.model_copy(update={"tracks": tuple(sorted(tracks, key=lambda track: list(TRACKS).index(track.name)))})
     folder.mkdir(parents=True)
@@ -100,7 +100,7 @@ def imagined(agents: int = 4, episodes: int = 50, name: str = "agent {}") -> Run
         for index in range(agents):
             own = [_imagined_result(name.format(index), index, limit, episode) for episode in range(episodes)]
             rows.append(summarise(own, resamples=50))
-            results += [(entry_id(rows[-1]["agent"], row_key(rows[-1], {})), each) for each in own]
+            results += [(entry_id(rows[-1]["agent"], row_key(rows[-1], {})), result) for result in own]
     document = {
         "format": "costgym.leaderboard/1", "suite": "btp", "seed": 0, "version": "0.1.0", "grading": "strict", "rows": rows,
         "scenario": {"name": "imagined", "description": "Nobody played.", "currency": "credits", "split": "test"},

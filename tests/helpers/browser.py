@@ -158,7 +158,7 @@ class Accessibility:
 
     @property
     def grave(self) -> list[tuple[str, str, str]]:
-        return [each for each in self.violated if each[1] in ("serious", "critical")]
+        return [rule for rule in self.violated if rule[1] in ("serious", "critical")]
 
 
 def axe_source() -> str:

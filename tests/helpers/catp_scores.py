@@ -41,5 +41,5 @@ class ShapedScores:
                 score -= weight
             elif tool in chain and tool not in needed:
                 score -= 0.03
-        places = [_ORDER.index(tool) for tool in chain]
-        return score - 0.02 * sum(a > b for a, b in pairwise(places))
+        positions = [_ORDER.index(tool) for tool in chain]
+        return score - 0.02 * sum(a > b for a, b in pairwise(positions))

@@ -204,8 +204,8 @@ def random_edit(content: bytes, chance: random.Random) -> bytes:
     if kind == 6:
         return b"".join([*lines[: line + 1], *lines[line:]])
     digits = [index for index, byte in enumerate(content) if chr(byte).isdigit()]
-    place = chance.choice(digits or [0])
-    return content[:place] + str(chance.randrange(10)).encode() + content[place + 1 :]
+    position = chance.choice(digits or [0])
+    return content[:position] + str(chance.randrange(10)).encode() + content[position + 1 :]
 
 
 def value_edit(content: bytes, chance: random.Random) -> bytes:
@@ -222,7 +222,7 @@ def value_edit(content: bytes, chance: random.Random) -> bytes:
     if not leaves:
         return content
     styles: tuple[dict[str, Any], ...] = ({"indent": 1}, {"separators": (",", ":")}, {})
-    style = next((each for each in styles if json.dumps(document, ensure_ascii=False, **each) == parts[at].rstrip("\n")), {})
+    style = next((style for style in styles if json.dumps(document, ensure_ascii=False, **style) == parts[at].rstrip("\n")), {})
     changed = with_another_value(document, chance.choice(leaves), chance.randrange)
     parts[at] = json.dumps(changed, ensure_ascii=False, **style) + "\n"
     return "".join(parts).encode("utf-8")

@@ -110,8 +110,8 @@ def yaml_text(chance: random.Random, scenario: str) -> str:
     return "\n".join(lines)
 
 
-def _plain(found: Any) -> Any:
-    return json.loads(json.dumps(found).replace("NaN", "1").replace("Infinity", "2").replace("\\ud800", "?"))
+def _plain(value: Any) -> Any:
+    return json.loads(json.dumps(value).replace("NaN", "1").replace("Infinity", "2").replace("\\ud800", "?"))
 
 
 class Ground:
@@ -126,7 +126,7 @@ class Ground:
         self.folder = folder
         self.board = run(make_run_config("quick", agents=["greedy"], **terms), folder / "board").folder
         self.packed = pack(self.board, folder / "packed", "A", "a@example.org")
-        self._edits = {place: self._edits_of(place) for place in (self.board, self.packed)}
+        self._edits = {path: self._edits_of(path) for path in (self.board, self.packed)}
         self._scenario = (Path(process_agent.__file__).parents[3] / "simulators/presets/marketplace.yaml").read_text()
         env = make("costgym/MarketplaceChat-v0", disable_env_checker=True)
         env.reset(seed=0)
@@ -153,16 +153,16 @@ class Ground:
         return str(getattr(self, f"_{kind}")(chance))
 
     def _edit(self, chance: random.Random) -> str:
-        place = chance.choice([self.board, self.packed])
-        name, before, after = next(self._edits[place])
-        path = place / name
+        base = chance.choice([self.board, self.packed])
+        name, before, after = next(self._edits[base])
+        path = base / name
         path.write_bytes(after)
         try:
-            verdict = verify(place)
+            verdict = verify(base)
             if verdict.problems:
                 return "refused"
             manifest = read_manifest(self.packed)[0]
-            if place == self.packed and manifest is not None and differences(read_run_config(self.board), manifest.run):
+            if base == self.packed and manifest is not None and differences(read_run_config(self.board), manifest.run):
                 return "refused"  # as `leaderboard --add` does
             # names, contacts, the model and the version (of the same worlds) are the entry's own words
             believed = name == "manifest.json" and self._claims() == self._honest
@@ -252,8 +252,8 @@ class Ground:
                 continue
         with suppress(ValueError):
             believed.append(Verdict.model_validate_json(body))
-        found = [each for each in believed if each is not None]
-        return f"passed: {found[0]!r:.80}" if found else "refused"
+        values = [value for value in believed if value is not None]
+        return f"passed: {values[0]!r:.80}" if values else "refused"
 
 
 class _Heard(ProcessAgent):

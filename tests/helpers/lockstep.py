@@ -52,22 +52,22 @@ def play(
         alive = np.array([not episode.over for episode in episodes])
         chosen = np.array(step)
         # the batch takes all episodes of a kind of action at once, the event-driven world one after the other
-        told = np.zeros(count, np.int64)
+        seen = np.zeros(count, np.int64)
         waits, submits = alive & (chosen == WAIT), alive & (chosen > WAIT)
-        told[waits] = batch.wait(waits)[waits]
+        seen[waits] = batch.wait(waits)[waits]
         batch.finish(alive & (chosen == FINISH))
         batch.cancel(CANCEL - chosen, alive & (chosen <= CANCEL))
-        told[submits] = batch.submit(chosen, submits)[submits]
+        seen[submits] = batch.submit(chosen, submits)[submits]
         if taken is not None:
             taken.update(wait=int(waits.sum()), cancel=int((alive & (chosen <= CANCEL)).sum()), call=int(submits.sum()))
         for i in np.flatnonzero(alive).tolist():
             expected = _act(episodes[i], int(chosen[i]))
             if expected is not None:
-                plain = told[i] == kernels.NOTHING or told[i] >= 0 or expected in (-1, kernels.NOTHING)
-                if told[i] != expected if plain else expected != "notice":
-                    raise Difference(f"action {number}, episode {i}: the batch tells {told[i]}, the world {expected}")
-            if told[i] >= 0 and chosen[i] > FINISH:
-                met[str(told[i] % 64)] += 1
+                plain = seen[i] == kernels.NOTHING or seen[i] >= 0 or expected in (-1, kernels.NOTHING)
+                if seen[i] != expected if plain else expected != "notice":
+                    raise Difference(f"action {number}, episode {i}: the batch tells {seen[i]}, the world {expected}")
+            if seen[i] >= 0 and chosen[i] > FINISH:
+                met[str(seen[i] % 64)] += 1
             batched, exact = _seen(batch, i), _state(episodes[i])
             if batched != exact:
                 different = {name: (batched[name], exact[name]) for name in exact if batched[name] != exact[name]}
@@ -115,11 +115,11 @@ def _seen(batch: Batch, i: int) -> dict[str, Any]:
 def _batched_effects(batch: Batch, i: int) -> dict[int, tuple[Any, ...]]:
     row = int(batch.state.episodes[i]["task"])
     wanted = int(batch.tables.state[row])
-    found = batch.state.entities[i] if batch.rules.writes else ()
+    entities = batch.state.entities[i] if batch.rules.writes else ()
     names = ("count", "seen", "perhaps", "duplicates")
     return {
         need: (*(record[name].item() for name in names), record["since"].item() if record["count"] else math.inf)
-        for need, record in enumerate(found)
+        for need, record in enumerate(entities)
         if wanted >> need & 1
     }
 
@@ -152,14 +152,15 @@ def difference(a: Any, b: Any, where: str = "") -> str | None:
     if isinstance(a, dict):
         if set(a) != set(b):
             return f"{where}: keys {sorted(set(a) ^ set(b))}"
-        return next((found for key in a if (found := difference(a[key], b[key], f"{where}/{key}"))), None)
+        return next((clue for key in a if (clue := difference(a[key], b[key], f"{where}/{key}"))), None)
     if a is None or b is None:
         return None if a is b else f"{where}: one is None"
     if a.dtype != b.dtype or a.shape != b.shape:
         return f"{where}: {a.dtype} {a.shape} against {b.dtype} {b.shape}"
     if a.dtype == object:
         return next(
-            (found for i, (x, y) in enumerate(zip(a, b, strict=True)) if (found := difference(x, y, f"{where}[{i}]"))), None
+            (clue for i, (x, y) in enumerate(zip(a, b, strict=True)) if (clue := difference(x, y, f"{where}[{i}]"))),
+            None,
         )
     if a.tobytes() == b.tobytes():
         return None
@@ -195,11 +196,11 @@ def session_actions(generator: np.random.Generator, observation: dict[str, Any],
 
 def in_words(env: MarketplaceSessionEnv, action: int) -> str:
     """An action of a session in numbers, as the session in words takes it."""
-    said, others = env.action_text(action), action - env.rules.tools
+    words, others = env.action_text(action), action - env.rules.tools
     if others < 0:
-        return encode_action(said.removeprefix("call "))
+        return encode_action(words.removeprefix("call "))
     what = OTHERS[min(others, len(OTHERS) - 1)]
-    return encode_action(what, {"tool": said.removeprefix("cancel ")} if what == CANCEL_CALL else None)
+    return encode_action(what, {"tool": words.removeprefix("cancel ")} if what == CANCEL_CALL else None)
 
 
 def run_views(
@@ -221,8 +222,8 @@ def run_views(
     generator = np.random.default_rng(seed)
 
     def compare(when: str, expected: tuple[Any, ...], got: tuple[Any, ...]) -> None:
-        if (found := difference(dict(enumerate(expected)), dict(enumerate(got)))) is not None:
-            raise Difference(f"{when}{found}")
+        if (clue := difference(dict(enumerate(expected)), dict(enumerate(got)))) is not None:
+            raise Difference(f"{when}{clue}")
 
     got = native.reset(seed=seed)
     compare("reset", scalar.reset(seed=seed), got)

@@ -66,16 +66,16 @@ class Nonsense:
     def complete(self, messages: Any, functions: Any, purpose: str = ACT) -> Reply:
         draw = self._random.random()
         if draw < 0.5:
-            kind, said = "message", reply(self._text(), self._calls(), messages, functions)
+            kind, message = "message", reply(self._text(), self._calls(), messages, functions)
         elif draw < 0.8:
-            kind, said = "server", read_reply(self._document(), messages, functions)
+            kind, message = "server", read_reply(self._document(), messages, functions)
         else:
             text, calls, _ = read_calls(self._written())
-            kind, said = "text", reply(text, calls, messages, functions)
-        assert said.message.role == ASSISTANT
+            kind, message = "text", reply(text, calls, messages, functions)
+        assert message.message.role == ASSISTANT
         self.kinds[kind] += 1
-        self.replies.append(said)
-        return said
+        self.replies.append(message)
+        return message
 
     # -- what it says ------------------------------------------------------------------------------------------------------
 

@@ -24,8 +24,8 @@ def view(env_id: str, **settings: Any) -> gym.Env[Any, Any]:
 def collection(env_id: str, folder: Path, agent: Agent | None = None, episodes: int = 12, **settings: Any) -> Path:
     """A collection of a view; by default random actions under a budget, some of which is passed."""
     machine = {"slots": 2, "cold_starts": True, "enforcement": "terminate"}
-    own = {"budget": {"price": 0.4}} if env_id == PLAN else {"budget": {"price": 0.01}, **machine}
-    settings = own | settings
+    options = {"budget": {"price": 0.4}} if env_id == PLAN else {"budget": {"price": 0.01}, **machine}
+    settings = options | settings
     return collect(view(env_id, **settings), agent or make_agent("random", env_id), episodes, folder, seed=5)
 
 

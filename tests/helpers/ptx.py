@@ -10,13 +10,14 @@ CAPABILITIES = (8, 0), (9, 0)
 """Compute capabilities for which the tests compile every kernel: A100 and H100 with their like."""
 
 
-def compile_ptx(row: Row, arguments: tuple[Any, ...], capability: tuple[int, int]) -> str:
+def compile_ptx(row: Row, arguments: tuple[Any, ...], capability: tuple[int, int], lanes: int = 1) -> str:
     """Compile a row function for a GPU, which need not be there.
 
     Args:
         row: the function.
         arguments: NumPy arrays and numbers of the types that it will be called with, without the row's number.
         capability: CUDA's compute capability, (major, minor).
+        lanes: threads for each row.
 
     Returns:
         The kernel in PTX.
@@ -27,7 +28,7 @@ def compile_ptx(row: Row, arguments: tuple[Any, ...], capability: tuple[int, int
     dispatcher.get_current_device = lambda: SimpleNamespace(compute_capability=capability)  # asked for its capability only
     try:
         with _rounded_twice():
-            code, _ = cuda.compile_ptx(_thread(row), types, cc=capability)
+            code, _ = cuda.compile_ptx(_thread(row, lanes), types, cc=capability)
     finally:
         dispatcher.get_current_device = find
     return str(code)

@@ -47,30 +47,30 @@ class Writer:
     def __init__(self, random: Random) -> None:
         self.random = random
 
-    def number(self, place: str) -> float:
+    def number(self, path: str) -> float:
         """Return a number for a place of a scenario."""
-        random, (low, high, _, whole) = self.random, BOUNDS[place]
+        random, (low, high, _, whole) = self.random, BOUNDS[path]
         if random.random() < BORDER:
             inner = (low, high) if whole else (low, high, math.nextafter(low, high), math.nextafter(high, low))
             return random.choice(inner)
-        usual = USUAL.get(place, (low, high))
+        usual = USUAL.get(path, (low, high))
         if whole:
             return random.randint(int(usual[0]), int(usual[1]))
         return round(random.uniform(*usual), random.choice((0, 1, 3, 9))) if usual != (low, high) else random.uniform(low, high)
 
-    def some(self, place: str, chance: float, into: Document) -> None:
+    def some(self, path: str, chance: float, into: Document) -> None:
         """Fill a setting with this chance."""
         if self.random.random() < chance:
-            low, high, _, _ = BOUNDS[place]
-            into[place.rpartition(".")[2]] = min(high, max(low, self.number(place)))
+            low, high, _, _ = BOUNDS[path]
+            into[path.rpartition(".")[2]] = min(high, max(low, self.number(path)))
 
     def scenario(self) -> Document:
         """Return a whole scenario with tools of its own."""
         random = self.random
         needs = random.randint(1, 3)
         document: Document = {"name": "random", "seed": random.randrange(1000), "source": self.source(needs)}
-        for place in ("gateway_s", "ttft_s", "tokens_per_s", "max_price", "slots"):
-            self.some(place, 0.3, document)
+        for field in ("gateway_s", "ttft_s", "tokens_per_s", "max_price", "slots"):
+            self.some(field, 0.3, document)
         self.some("gpu_capacity_mb", 0.4, document)
         document["failures"] = self.failures()
         if isinstance(document["failures"], dict) and "bursts" in document["failures"] and random.random() < 0.4:
@@ -139,55 +139,55 @@ class Writer:
 
     def profile(self) -> Document:
         random = self.random
-        found: Document = {
+        profile: Document = {
             "fee": max(0.0, self.number("profile.fee")),
             "reliability": random.choice((0.0, 1.0, random.random(), 0.5)),
         }
         levels = range(random.randint(1, 3))
-        found["latency_s"] = [min(86_400.0, max(0.0, self.number("profile.latency_s"))) for _ in levels]
+        profile["latency_s"] = [min(86_400.0, max(0.0, self.number("profile.latency_s"))) for _ in levels]
         for name, chance in (
             ("latency_spread", 0.5), ("cold_start_s", 0.3), ("keep_alive_s", 0.3), ("concurrency", 0.3), ("rate_limit", 0.2),
             ("window_s", 0.4), ("quota", 0.15), ("timeout_s", 0.4), ("gpu_cons_mb", 0.3), ("gpu_inst_mb", 0.2),
         ):  # fmt: skip
-            self.some(f"profile.{name}", chance, found)
+            self.some(f"profile.{name}", chance, profile)
         if random.random() < 0.15:
-            found["latency_quantiles"] = [0.0, *sorted(random.uniform(0, 3) for _ in range(random.randint(1, 9))), 3.0]
-        return found
+            profile["latency_quantiles"] = [0.0, *sorted(random.uniform(0, 3) for _ in range(random.randint(1, 9))), 3.0]
+        return profile
 
     def failures(self) -> Any:
         random = self.random
         if random.random() < 0.3:
             return random.choice(sorted(PRESETS))
-        found: Document = {
+        failures: Document = {
             name: random.random() for name in ("usable", "slip", "persistence", "sticky") if random.random() < 0.5
         }
         if random.random() < 0.4:
             ways = (*KINDS, *SILENT_KINDS)
-            found["kinds"] = {name: random.choice((0.0, 1.0, random.random())) for name in ways} | {"server_error": 0.5}
+            failures["kinds"] = {name: random.choice((0.0, 1.0, random.random())) for name in ways} | {"server_error": 0.5}
         if random.random() < 0.4:
-            found["bursts"] = {
+            failures["bursts"] = {
                 "every_s": max(1.0, self.number("failures.bursts.every_s")),
                 "lasts_s": max(1e-3, self.number("failures.bursts.lasts_s")),
                 **({"under_way": True} if random.random() < 0.4 else {}),
                 **({"tools": ["t0"]} if random.random() < 0.3 else {}),
             }
-        return found
+        return failures
 
     def budget(self, flat: bool) -> Document:
-        random, found = self.random, {}
+        random, limits = self.random, {}
         for name, high in (("price", 30.0 if flat else 1.0), ("seconds", 40.0), ("tokens", 2000.0), ("calls", 8.0)):
             if random.random() < (0.5 if name == "price" else 0.2):
-                found[name] = max(1e-6, round(random.uniform(0, high), random.choice((0, 6))) or high)
-        return found
+                limits[name] = max(1e-6, round(random.uniform(0, high), random.choice((0, 6))) or high)
+        return limits
 
     def event(self) -> Document:
         random = self.random
-        found: Document = {
+        event: Document = {
             "kind": random.choice(("price_change", "ban", "unban", "preference_change")),
             "at_s": max(0.0, self.number("events.at_s")),
         }
         if random.random() < 0.5:
-            found["share"] = random.random()
-        if found["kind"] == "price_change":
-            found["factor"] = min(30.0, max(1 / 30, self.number("events.factor")))
-        return found
+            event["share"] = random.random()
+        if event["kind"] == "price_change":
+            event["factor"] = min(30.0, max(1 / 30, self.number("events.factor")))
+        return event

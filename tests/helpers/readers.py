@@ -66,9 +66,9 @@ class _Once:
 def readers(folder: Path, board: Path) -> dict[str, Reader]:
     """A file of every kind in a folder, and what reads it; `board` is that of a run that has ended."""
     zoo = Path(cards.__file__).parent
-    place = shutil.copytree(board, folder / "run")
+    copied = shutil.copytree(board, folder / "run")
     catp = shutil.copytree(zoo / "catp", folder / "catp")
-    trajectories = next(iter(sorted((place / "trajectories").rglob("*.jsonl"))))
+    trajectories = next(iter(sorted((copied / "trajectories").rglob("*.jsonl"))))
     single = Path(shutil.copy(trajectories, folder / "one.jsonl"))
     save_profile(v100(), folder / "profile.json")
     plan = {
@@ -107,19 +107,19 @@ def readers(folder: Path, board: Path) -> dict[str, Reader]:
     shutil.copy(TABLE, folder / "outcomes.npz")
     shutil.copy(DEFAULT_TABLE, folder / "prices.yaml")
     cache = folder / "replies.sqlite"
-    asked = [Message(USER, "?")]
-    Cached(_Once(), cache).complete(asked, ())
+    messages = [Message(USER, "?")]
+    Cached(_Once(), cache).complete(messages, ())
     checkpoint = newest(catp)
 
     def read_source(name: str) -> Callable[[], object]:
         return lambda: [document.read() for document in documents(str(folder / name), folder / "cache")]
 
     return {
-        "run.json": (place / "run.json", lambda: Leaderboard.load(place).results),
-        "leaderboard.json": (place / "leaderboard.json", lambda: (Leaderboard.load(place), read_run(place))),
+        "run.json": (copied / "run.json", lambda: Leaderboard.load(copied).results),
+        "leaderboard.json": (copied / "leaderboard.json", lambda: (Leaderboard.load(copied), read_run(copied))),
         "episodes.jsonl": (
-            place / "episodes.jsonl",
-            lambda: (Leaderboard.load(place).results, list(read_run(place).results())),
+            copied / "episodes.jsonl",
+            lambda: (Leaderboard.load(copied).results, list(read_run(copied).results())),
         ),
         "trajectories": (single, lambda: verify_file(single)),
         "show": (single, lambda: report_recorded(single).text),
@@ -152,7 +152,7 @@ def readers(folder: Path, board: Path) -> dict[str, Reader]:
         "curve": (catp / "curve.jsonl", lambda: read_curve(catp)),
         "state": (checkpoint / "state.json", lambda: read_state(checkpoint)),
         "weights": (checkpoint / "policy.safetensors", lambda: read_tensors(checkpoint / "policy.safetensors")),
-        "cache": (cache, lambda: Cached(_Once(), cache).complete(asked, ())),
+        "cache": (cache, lambda: Cached(_Once(), cache).complete(messages, ())),
     }
 
 
@@ -163,9 +163,9 @@ def logs(folder: Path) -> dict[str, Reader]:
     for number, document in enumerate(documents.values()):
         write(folder / f"{number}.json", document)
         write(folder / f"{number}.jsonl", "".join(f"{json.dumps(line)}\n" for line in _lines(document)))
-    own = {"tool": "find", "started": 5, "latency_s": 0.4, "status": "ok", "price": 0.002, "episode": "a"}
-    write(folder / "own.jsonl", "".join(f"{json.dumps(own)}\n" for _ in range(3)))
-    write(folder / "own.csv", "\n".join([",".join(own), *[",".join(map(str, own.values()))] * 3]))
+    record = {"tool": "find", "started": 5, "latency_s": 0.4, "status": "ok", "price": 0.002, "episode": "a"}
+    write(folder / "own.jsonl", "".join(f"{json.dumps(record)}\n" for _ in range(3)))
+    write(folder / "own.csv", "\n".join([",".join(record), *[",".join(map(str, record.values()))] * 3]))
     return {path.name: (path, partial(_read_log, path)) for path in sorted(folder.iterdir())}
 
 
@@ -214,10 +214,10 @@ def _edited_value(content: bytes, chance: random.Random) -> bytes | None:
         document = json.loads(content if at is None else lines[at])
     except ValueError:
         return None
-    places = list(_places(document))
-    if not places:
+    paths = list(_places(document))
+    if not paths:
         return None
-    holder, key = chance.choice(places)
+    holder, key = chance.choice(paths)
     odd = chance.choice(ODD)
     match chance.randrange(4):
         case 0 if isinstance(holder, dict):

@@ -34,14 +34,14 @@ class Tools:
 
     async def _call(self, context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         self.calls.append(params.name)
-        given = params.arguments or {}
+        arguments = params.arguments or {}
         if params.name == "sleep":
-            await anyio.sleep(float(given.get("seconds", 30)))
+            await anyio.sleep(float(arguments.get("seconds", 30)))
         if params.name == "die":
             os._exit(3)
         if params.name == "fail":
             return types.CallToolResult(content=[types.TextContent(text="404: no such number")], is_error=True)
-        total = int(given.get("a", 0)) + int(given.get("b", 0))
+        total = int(arguments.get("a", 0)) + int(arguments.get("b", 0))
         return types.CallToolResult(content=[types.TextContent(text=f'{{"sum": {total}}}')], structured_content={"sum": total})
 
 

@@ -98,26 +98,26 @@ async def replay(address: str, exchanges: list[Exchange], pause_s: float = 0.0) 
 
 def differences(exchanges: list[Exchange], answers: list[str]) -> list[str]:
     """How a session's answers differ from the known ones."""
-    found = []
+    problems = []
     for number, ((message, known_answer), raw) in enumerate(zip(exchanges, answers, strict=True)):
         got = json.loads(raw)
         if got["type"] != "observation" or known(got["data"]) != known_answer:
-            found.append(f"message {number} {message!r:.200}: expected {known_answer!r:.300}, got {got!r:.300}")
-    return found
+            problems.append(f"message {number} {message!r:.200}: expected {known_answer!r:.300}, got {got!r:.300}")
+    return problems
 
 
 async def replay_all(address: str, sessions: list[list[Exchange]], pause_s: float = 0.0) -> tuple[list[float], list[str]]:
     """Play sessions on a server side by side; what differs is looked for once all have ended."""
     done = await asyncio.gather(*(replay(address, exchanges, pause_s) for exchanges in sessions))
-    found = [differences(exchanges, answers) for exchanges, (_, answers) in zip(sessions, done, strict=True)]
-    return [each for seconds, _ in done for each in seconds], [each for session in found for each in session]
+    problems = [differences(exchanges, answers) for exchanges, (_, answers) in zip(sessions, done, strict=True)]
+    return [duration for seconds, _ in done for duration in seconds], [problem for session in problems for problem in session]
 
 
 @contextlib.contextmanager
 def served(*options: object) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """A running `costgym serve`: its address and its process; it is told to end at the end."""
-    with listening("serve", "--port", 0, *options, says="serving ") as found:
-        yield found
+    with listening("serve", "--port", 0, *options, says="serving ") as server:
+        yield server
 
 
 @contextlib.contextmanager

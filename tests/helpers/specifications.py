@@ -269,7 +269,7 @@ def content(document: object) -> bytes:
 
 def forged(*documents: dict[str, Any], seed: int = 0, **source: Any) -> Scenario:
     """A scenario of some documents."""
-    apis = [api_document(graph_of(read_document(f"{n}.json", content(each)))) for n, each in enumerate(documents)]
+    apis = [api_document(graph_of(read_document(f"{n}.json", content(document)))) for n, document in enumerate(documents)]
     made = world_document(apis, "forged", seed)
     assert made is not None
     made["source"] |= source

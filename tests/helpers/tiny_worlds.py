@@ -99,7 +99,7 @@ _ORDER = {"id": _ID, "tracking_number": _ID, "city": {"type": "string"}}
 
 
 def _function(name: str, response: dict[str, Any], *required: str, reads: bool) -> dict[str, Any]:
-    properties = {each: {"type": "integer"} if each == "amount_cents" else _ID for each in required}
+    properties = {name: {"type": "integer"} if name == "amount_cents" else _ID for name in required}
     return {
         "name": name, "description": f"{name}.", "annotations": {"readOnlyHint": reads},
         "inputSchema": {"type": "object", "properties": properties, "required": list(required)},

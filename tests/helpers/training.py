@@ -131,7 +131,11 @@ def _sessions(out: Path, **options: Any) -> TrainingResult:
     from costgym.experiments.train.sb3.train import train_ppo
 
     small = {"n_envs": 4, "n_steps": 4, "batch_size": 8, "n_epochs": 1, "steps": 64, "updates_per_checkpoint": 2}
-    return train_ppo(out, env=SESSION, **{**small, **options})
+    return train_ppo(out, **{"env": SESSION, **small, **options})
+
+
+def _sessions_1(out: Path, **options: Any) -> TrainingResult:
+    return _sessions(out, **{"env": "costgym/MarketplaceSessionEasy-v1", **options})
 
 
 def _btp(**usual: Any) -> Callable[..., TrainingResult]:
@@ -148,6 +152,7 @@ TRAINERS = {
     "ppo": Trainer(_ppo, (2,), needs=SB3),
     "dqn": Trainer(_dqn, (), resumes=False, needs=SB3),
     "sessions": Trainer(_sessions, (16,), needs=SB3),
+    "sessions-1": Trainer(_sessions_1, (16,), needs=SB3),
     "catp": Trainer(_catp("catp"), (3,)),
     "ift": Trainer(_catp("ift"), (5,)),
     "rltf": Trainer(_catp("rltf"), (1, 5)),
@@ -180,8 +185,8 @@ class StopAt(Callback):
 
 def files(folder: Path) -> dict[str, bytes]:
     """The content of every file of a folder that is not hidden."""
-    found = (path for path in sorted(folder.rglob("*")) if path.is_file() and not path.name.startswith("."))
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}
+    paths = (path for path in sorted(folder.rglob("*")) if path.is_file() and not path.name.startswith("."))
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
 
 
 @contextmanager

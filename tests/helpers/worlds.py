@@ -114,16 +114,16 @@ def scenario_of(world: World) -> Scenario:
 
 def story(episode: Episode) -> list[tuple[float, str, str]]:
     """What happened in an episode: (seconds, tool, what), by time. `cold` and `run` are starts, the rest are ends."""
-    told = []
+    log = []
     for order, call in enumerate(episode.calls):
         if call.cold:
-            told.append((call.started_s, order, call.tool, "cold"))
+            log.append((call.started_s, order, call.tool, "cold"))
         if call.started_s >= 0:
-            told.append((call.ready_s, order, call.tool, "run"))
+            log.append((call.ready_s, order, call.tool, "run"))
         if call.finished_s >= 0:
-            told.append((call.finished_s, order, call.tool, call.status.label))
-    told.sort(key=lambda entry: (entry[0], entry[1]))
-    return [(round(at_s, 9), name, what) for at_s, _, name, what in told]
+            log.append((call.finished_s, order, call.tool, call.status.label))
+    log.sort(key=lambda entry: (entry[0], entry[1]))
+    return [(round(at_s, 9), name, what) for at_s, _, name, what in log]
 
 
 def state(episode: Episode) -> dict[str, Any]:

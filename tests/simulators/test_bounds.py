@@ -79,49 +79,49 @@ def test_what_would_crash_or_split_the_worlds_is_refused_with_a_sentence(name: s
     text.encode()
 
 
-@pytest.mark.parametrize("place", [bound for bound in BOUNDS if bound.startswith("profile.")])
-def test_both_ends_of_a_profiles_range_are_taken_and_nothing_beyond(place: str) -> None:
-    name = place.removeprefix("profile.")
-    low, high, _, whole = BOUNDS[place]
+@pytest.mark.parametrize("path", [bound for bound in BOUNDS if bound.startswith("profile.")])
+def test_both_ends_of_a_profiles_range_are_taken_and_nothing_beyond(path: str) -> None:
+    name = path.removeprefix("profile.")
+    low, high, _, whole = BOUNDS[path]
 
-    def given(value: float) -> dict[str, Any]:
+    def value_of(value: float) -> dict[str, Any]:
         listed = {"latency_s": [value], "latency_quantiles": sorted((1.0, value))}
         return own(**{name: listed.get(name, value)})
 
     for value in (low, high):
         number = int(value) if whole else value
-        parse_scenario(given(number)).build()
+        parse_scenario(value_of(number)).build()
     for value in (low - 1, high * 1.001 + 1, math.nan, math.inf):
         with pytest.raises((DataError, ConfigError)):
-            parse_scenario(given(value)).build()
+            parse_scenario(value_of(value)).build()
 
 
-def with_share(place: str, value: float) -> dict[str, Any]:
-    part, _, name = place.partition(".")
-    found: dict[str, Any] = {"name": "x", "source": {"kind": "marketplace", "tools": 40, "providers": 8, "categories": 2}}
+def with_share(path: str, value: float) -> dict[str, Any]:
+    part, _, name = path.partition(".")
+    document: dict[str, Any] = {"name": "x", "source": {"kind": "marketplace", "tools": 40, "providers": 8, "categories": 2}}
     if part == "events":
-        return {**found, "events": [{"at_s": 1.0, "kind": "ban", name: value}]}
+        return {**document, "events": [{"at_s": 1.0, "kind": "ban", name: value}]}
     if name == "perfect_share":  # with dead_share, at most everything
-        return {**found, "failures": {name: value, "dead_share": 0.0}}
+        return {**document, "failures": {name: value, "dead_share": 0.0}}
     if name == "dead_share":
-        return {**found, "failures": {name: value, "perfect_share": 0.0}}
-    return {**found, part: {**found.get(part, {}), name: value}}
+        return {**document, "failures": {name: value, "perfect_share": 0.0}}
+    return {**document, part: {**document.get(part, {}), name: value}}
 
 
 @pytest.mark.parametrize(
-    "place",
+    "path",
     [
         place
         for place, range_ in BOUNDS.items()
         if place.split(".")[0] in ("failures", "events", "source") and range_[:2] == (0, 1)
     ],
 )
-def test_both_ends_of_a_share_are_taken_and_nothing_beyond(place: str) -> None:
+def test_both_ends_of_a_share_are_taken_and_nothing_beyond(path: str) -> None:
     for value in (0, 1):
-        parse_scenario(with_share(place, value)).build()
+        parse_scenario(with_share(path, value)).build()
     for wrong in (-1e-9, 1.0000001, math.nan, math.inf):
-        with pytest.raises((DataError, ConfigError), match=place.rpartition(".")[2]):
-            parse_scenario(with_share(place, wrong))
+        with pytest.raises((DataError, ConfigError), match=path.rpartition(".")[2]):
+            parse_scenario(with_share(path, wrong))
 
 
 def test_every_share_of_the_failure_model_stands_in_the_table() -> None:
@@ -141,9 +141,9 @@ def test_every_share_of_the_failure_model_stands_in_the_table() -> None:
     ],
 )
 def test_pydantic_errors_are_converted_to_config_errors(make: Any) -> None:
-    with pytest.raises(CostGymError) as told:
+    with pytest.raises(CostGymError) as error:
         make()
-    assert "pydantic" not in str(told.value) and "\n" not in str(told.value)
+    assert "pydantic" not in str(error.value) and "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize(

@@ -73,11 +73,11 @@ def test_a_field_that_is_added_changes_no_digest_as_long_as_it_is_at_its_default
 
 def test_scenarios_with_the_same_meaning_have_one_digest_and_others_have_others() -> None:
     plain = load_scenario("marketplace")
-    said = parse_scenario({**plain.model_dump(mode="json"), "slots": None, "gateway_s": 0.05})
+    same_world = parse_scenario({**plain.model_dump(mode="json"), "slots": None, "gateway_s": 0.05})
     kinds = [
         Scenario.model_validate({"name": "w", "source": {"kind": kind}}) for kind in ("toolbench", "mgtoolbench", "anytool")
     ]
-    assert said.digest == plain.digest and plain.digest_under(7) == ""
+    assert same_world.digest == plain.digest and plain.digest_under(7) == ""
     assert len({scenario.digest for scenario in (plain, load_scenario("storm"), *kinds)}) == 5
 
 

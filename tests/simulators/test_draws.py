@@ -23,14 +23,14 @@ def fresh_table(seed: int, task: int, slots: int, rows: int) -> np.ndarray:
 
 
 @settings(max_examples=80, deadline=None)
-@given(seed=SEEDS, task=st.integers(0, 10**6), places=PLACES)
-def test_a_draw_does_not_depend_on_what_was_drawn_before_and_equals_a_fresh_stream(seed, task, places):
+@given(seed=SEEDS, task=st.integers(0, 10**6), indices=PLACES)
+def test_a_draw_does_not_depend_on_what_was_drawn_before_and_equals_a_fresh_stream(seed, task, indices):
     source = DrawSource()
     forth, back = Draws(source, seed, task, 6), Draws(source, seed, task, 6)
     expected = fresh_table(seed, task, 7, 41)
-    there = {place: forth.at(*place) for place in places}
-    here = {place: back.at(*place) for place in reversed(places)}
-    assert there == here == {(k, slot): expected[k, slot].tolist() for k, slot in places}
+    there = {index: forth.at(*index) for index in indices}
+    here = {index: back.at(*index) for index in reversed(indices)}
+    assert there == here == {(k, slot): expected[k, slot].tolist() for k, slot in indices}
 
 
 def test_the_size_of_the_pieces_in_which_rows_are_drawn_does_not_matter():
@@ -60,8 +60,8 @@ def test_seeds_tasks_calls_tools_and_purposes_are_all_apart():
         for seed in range(3)
         for task in range(3)
         for row in source.rows(seed, task, 5, 0, 8)
-        for place in row
-        for value in place
+        for slot in row
+        for value in slot
     ]
     assert len(set(values)) == len(values) == 3 * 3 * 8 * 5 * PURPOSES
     assert all(0.0 <= value < 1.0 for value in values)

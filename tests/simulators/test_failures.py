@@ -145,9 +145,9 @@ def test_kinds_are_renormalised_and_the_last_one_takes_the_rest():
 
 def test_outages_come_and_last_on_average_as_long_as_the_scenario_says() -> None:
     luck = (np.arange(10_000) + 0.5) / 10_000
-    begins = [outage_after(300.0, 20.0, 0.1, False, 1000.0, each, 0.5)[0] for each in luck]
+    begins = [outage_after(300.0, 20.0, 0.1, False, 1000.0, value, 0.5)[0] for value in luck]
     assert np.mean(begins) - 1000.0 == pytest.approx(300.0, rel=1e-3)
-    spans = [outage_after(300.0, 20.0, 0.1, False, 1000.0, 0.5, each) for each in luck]
+    spans = [outage_after(300.0, 20.0, 0.1, False, 1000.0, 0.5, value) for value in luck]
     assert np.mean([end - begin for begin, end in spans]) == pytest.approx(20.0, rel=1e-3)
-    first = [outage_after(300.0, 20.0, 0.1, True, 0.0, each, 0.5)[0] for each in luck]
+    first = [outage_after(300.0, 20.0, 0.1, True, 0.0, value, 0.5)[0] for value in luck]
     assert np.mean([begin == 0.0 for begin in first]) == pytest.approx(0.1, abs=1e-3)

@@ -85,24 +85,24 @@ def trials(writer: str, folder: Path, fault: Any) -> int:
     tried = 0
     for owner, name in CALLS:
         for nth in range(1, 40):
-            place = folder / f"{owner.__name__}-{name}-{nth}"
-            place.mkdir()
-            (place / "board.json").write_text("old")
-            (place / "page.html").write_text("old")
+            path = folder / f"{owner.__name__}-{name}-{nth}"
+            path.mkdir()
+            (path / "board.json").write_text("old")
+            (path / "page.html").write_text("old")
             with pytest.MonkeyPatch.context() as patch:
                 calls = faulty(patch, owner, name, nth, fault)
                 try:
-                    WRITERS[writer](place)
+                    WRITERS[writer](path)
                 except CostGymError as error:
-                    assert str(place) in str(error)
+                    assert str(path) in str(error)
                 except Killed:
                     pass
             if len(calls) < nth:
                 break
             tried += 1
             if writer == "change":
-                files.finish_change(place)  # what the next run does first
-            left = {name: text for name, text in state(place).items() if not name.endswith(".tmp") and ".tmp/" not in name}
+                files.finish_change(path)  # what the next run does first
+            left = {name: text for name, text in state(path).items() if not name.endswith(".tmp") and ".tmp/" not in name}
             old = {"board.json": "old", "page.html": "old"}
             new = {
                 "replace": {**old, "board.json": "new"}, "file": {**old, "export.bin": "new"},
@@ -110,9 +110,9 @@ def trials(writer: str, folder: Path, fault: Any) -> int:
             }[writer]  # fmt: skip
             assert left in (old, new), (writer, name, nth, left)
             if not isinstance(fault, Killed):
-                assert not list(place.rglob("*.tmp")), (writer, name, nth)
-            WRITERS[writer](place) if writer in ("replace", "change") or left == old else None
-            assert {name: text for name, text in state(place).items() if ".tmp" not in name} == new
+                assert not list(path.rglob("*.tmp")), (writer, name, nth)
+            WRITERS[writer](path) if writer in ("replace", "change") or left == old else None
+            assert {name: text for name, text in state(path).items() if ".tmp" not in name} == new
     return tried
 
 
@@ -132,9 +132,9 @@ def test_a_file_is_synced_before_it_takes_its_place_and_its_folder_afterwards(
     real = os.fsync
 
     def synced(handle: int) -> None:
-        place = Path("/proc/self/fd", str(handle)).readlink()
-        log.append("folder" if place == tmp_path else "draft")
-        assert (tmp_path / "board.json").read_text() == ("new" if place == tmp_path else "old")
+        path = Path("/proc/self/fd", str(handle)).readlink()
+        log.append("folder" if path == tmp_path else "draft")
+        assert (tmp_path / "board.json").read_text() == ("new" if path == tmp_path else "old")
         real(handle)
 
     (tmp_path / "board.json").write_text("old")

@@ -44,16 +44,16 @@ def imported(tree: ast.AST) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(
-    ("names", "places"),
+    ("names", "allowed"),
     [
         ({"started_s", "ready_s"}, {"simulators/rules/layout.py"}),
         ({"finished_s"}, {"simulators/world/episode.py", "simulators/rules/layout.py"}),
         ({"busy", "reserved"}, {"simulators/world/episode.py", "simulators/rules/calls.py", "simulators/rules/records.py"}),
     ],
 )
-def test_times_and_reservations_of_calls_are_written_in_one_place(names: set[str], places: set[str]) -> None:
-    found = {path.relative_to(ROOT).as_posix() for path in named(*names) if names & names_in(path)[0]}
-    assert found == places
+def test_times_and_reservations_of_calls_are_written_in_one_place(names: set[str], allowed: set[str]) -> None:
+    paths = {path.relative_to(ROOT).as_posix() for path in named(*names) if names & names_in(path)[0]}
+    assert paths == allowed
 
 
 def test_only_the_episode_has_a_simulated_clock() -> None:

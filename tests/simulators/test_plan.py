@@ -29,7 +29,7 @@ def plans(draw: st.DrawFn) -> tuple[Plan, dict[str, float]]:
 
 
 @pytest.mark.parametrize(
-    ("items", "reason", "place"),
+    ("items", "reason", "path"),
     [
         ([], "this one is empty", ""),
         (["a"], "odd length: a has no list of dependencies", "item 1"),
@@ -48,15 +48,15 @@ def plans(draw: st.DrawFn) -> tuple[Plan, dict[str, float]]:
         (None, "expected a list", ""),
     ],
 )
-def test_what_is_no_plan_says_why_and_where(items: Any, reason: str, place: str) -> None:
+def test_what_is_no_plan_says_why_and_where(items: Any, reason: str, path: str) -> None:
     with pytest.raises(InvalidPlan) as error:
         Plan.from_list(items)
     assert reason in error.value.reason
-    assert error.value.location == place
+    assert error.value.location == path
 
 
 @pytest.mark.parametrize(
-    ("items", "given_kinds", "reason", "place"),
+    ("items", "given_kinds", "reason", "path"),
     [
         (["paint", IN], ["image"], "unknown tool 'paint'; known: denoise, caption, translate", "tool 1 (paint)"),
         (["translate", IN], ["image"], "takes text, but depends on the task's input image", "tool 1 (translate)"),
@@ -75,11 +75,11 @@ def test_what_is_no_plan_says_why_and_where(items: Any, reason: str, place: str)
         ),
     ],
 )
-def test_tools_read_only_what_they_can(items: Any, given_kinds: list[str], reason: str, place: str) -> None:
+def test_tools_read_only_what_they_can(items: Any, given_kinds: list[str], reason: str, path: str) -> None:
     with pytest.raises(InvalidPlan) as error:
         Plan.from_list(items).check_types(TYPES, given_kinds)
     assert error.value.reason == reason
-    assert error.value.location == place
+    assert error.value.location == path
 
 
 def test_a_typed_plan_passes() -> None:

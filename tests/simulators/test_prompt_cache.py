@@ -55,17 +55,17 @@ def test_where_marks_are_few_only_what_ends_at_one_is_kept():
 
 def test_a_system_message_that_stands_first_is_compared_word_by_word():
     function = Function("f", "Looks up. " * 500, {})
-    told = [[Message("system", f"Be brief. {left} credits are left."), Message("user", "Go.")] for left in (30, 20)]
+    texts = [[Message("system", f"Be brief. {left} credits are left."), Message("user", "Go.")] for left in (30, 20)]
     read = {}
     for order in ("functions", "system"):
         rules = CacheRules(order=order, minimum_tokens=1)
         writer, cache = PromptWriter(rules), PrefixCache(ModelPrices(input=2, output=10, cached=0.2, cache=rules))
-        prompts = [writer.write(messages, [function]) for messages in told]
+        prompts = [writer.write(messages, [function]) for messages in texts]
         usages = [cache.bill(prompt.parts, 0.0, same=prompt.same) for prompt in prompts]
-        assert usages[0].input_tokens == function.tokens + sum(message.tokens for message in told[0])
+        assert usages[0].input_tokens == function.tokens + sum(message.tokens for message in texts[0])
         read[order] = usages[1].cached_tokens
-    assert read["functions"] == function.tokens > 1000 and 0 < read["system"] < told[0][0].tokens
-    marked = PromptWriter(CacheRules(breakpoints=4)).write(told[0], [function])
+    assert read["functions"] == function.tokens > 1000 and 0 < read["system"] < texts[0][0].tokens
+    marked = PromptWriter(CacheRules(breakpoints=4)).write(texts[0], [function])
     assert marked.marks == (2, 1) and marked.document()["marks"] == [2, 1] and "marks" not in prompts[0].document()
 
 

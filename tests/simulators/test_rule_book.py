@@ -11,9 +11,9 @@ from tests.helpers.rule_book import RULES, Stated, places_of, table
 def test_a_rule_is_stated_once(rule: Stated) -> None:
     file, _, first = rule.place.partition(":")
     lines = len(inspect.getsource(rule.function).splitlines())
-    [place] = places_of(rule.pattern)
-    found, _, line = place.partition(":")
-    assert found == file and int(first) <= int(line) < int(first) + lines
+    [location] = places_of(rule.pattern)
+    where, _, line = location.partition(":")
+    assert where == file and int(first) <= int(line) < int(first) + lines
 
 
 def test_all_fourteen_rules_are_in_the_table() -> None:

@@ -33,10 +33,10 @@ def test_no_wanted_fact_stands_in_a_spoilt_answer_and_it_is_the_same_every_time(
     document: Any, fact: str, luck: float, status: Status
 ) -> None:
     text = json.dumps({"about": document, "value": fact}, ensure_ascii=False)
-    found = spoilt(text, status, task(fact), luck)
+    spoilt_text = spoilt(text, status, task(fact), luck)
     if normalise(fact):
-        assert not fact_in(fact, normalise(found))
-    assert found == spoilt(text, status, task(fact), luck)
+        assert not fact_in(fact, normalise(spoilt_text))
+    assert spoilt_text == spoilt(text, status, task(fact), luck)
 
 
 def test_an_answer_is_cut_off_before_the_fact() -> None:
@@ -86,7 +86,7 @@ def test_a_tools_own_slip_and_persistence_replace_the_worlds() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "found"),
+    ("answer", "read_facts"),
     [
         ("It is 21.45 degrees in Oslo.", []),
         ("It is 22.45 degrees on 2027-03-01.", ["22.45", "2027-03-01"]),
@@ -94,6 +94,6 @@ def test_a_tools_own_slip_and_persistence_replace_the_worlds() -> None:
         ("The price is 1,250.00 for Anna K. Brook.", ["anna k. brook"]),
     ],
 )
-def test_a_value_is_unsupported_if_nothing_that_was_read_holds_it(answer: str, found: list[str]) -> None:
+def test_a_value_is_unsupported_if_nothing_that_was_read_holds_it(answer: str, read_facts: list[str]) -> None:
     read = ["How warm is Oslo?", '{"temperature": 21.45}', '{"price": "1250.00"}']
-    assert unsupported(answer, read, ["Anna K. Brook", "somebody else"]) == found
+    assert unsupported(answer, read, ["Anna K. Brook", "somebody else"]) == read_facts

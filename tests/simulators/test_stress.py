@@ -37,7 +37,7 @@ def test_stress_changes_what_happens_and_nothing_that_is_advertised():
     world, harsh = SMALL.build(), stressed(failures=3, rate_limits=20, latency=4).build()
     for tool, other in zip(world.catalog, harsh.catalog, strict=True):
         ours, theirs = tool.profile, other.profile
-        failing = [(1 - each.reliability) * (1 - SLIP) + each.reliability * SLIP for each in (ours, theirs)]
+        failing = [(1 - catalog.reliability) * (1 - SLIP) + catalog.reliability * SLIP for catalog in (ours, theirs)]
         assert failing[1] == pytest.approx(min(3 * failing[0], 1 - SLIP))
         assert theirs.latency_s == tuple(4 * seconds for seconds in ours.latency_s)
         assert theirs.rate_limit == 1 and (theirs.quota == 1) == bool(ours.quota)
@@ -49,11 +49,11 @@ def test_stress_changes_what_happens_and_nothing_that_is_advertised():
 def test_a_slip_of_a_tools_own_is_stressed_like_the_worlds():
     """A tool that has the world's slip as its own fails as often as one that takes it from the world."""
     world = SMALL.build()
-    own = Catalog(replace(tool, profile=replace(tool.profile, slip=SLIP / 2)) for tool in world.catalog)
-    half = replace(world, catalog=own, failures=world.failures.model_copy(update={"slip": SLIP / 2}))
+    catalog = Catalog(replace(tool, profile=replace(tool.profile, slip=SLIP / 2)) for tool in world.catalog)
+    half = replace(world, catalog=catalog, failures=world.failures.model_copy(update={"slip": SLIP / 2}))
     for factor in (0.0, 0.5, 3.0):
         stress = Stress(failures=factor)
-        mixed, all_of_it = stress.applied(replace(world, catalog=own), 0), stress.applied(half, 0)
+        mixed, all_of_it = stress.applied(replace(world, catalog=catalog), 0), stress.applied(half, 0)
         assert [tool.profile for tool in mixed.catalog] == [tool.profile for tool in all_of_it.catalog]
         assert {tool.profile.slip for tool in mixed.catalog} == {all_of_it.failures.slip}
 

@@ -35,8 +35,8 @@ def in_threads(play: Callable[[int], Any], episodes: int) -> list[list[Any]]:
     def work(thread: int) -> list[Any]:
         start.wait(30)
         first = thread * episodes // THREADS
-        found = {number % episodes: play(number % episodes) for number in range(first, first + episodes)}
-        return [found[number] for number in range(episodes)]
+        results = {number % episodes: play(number % episodes) for number in range(first, first + episodes)}
+        return [results[number] for number in range(episodes)]
 
     with ThreadPoolExecutor(THREADS) as pool:
         return list(pool.map(work, range(THREADS)))
@@ -87,12 +87,12 @@ def change_threads(frame: Any, event: str, _: Any) -> None:
 
 @pytest.mark.parametrize("env_id", ["costgym/Marketplace-v0", "costgym/MarketplaceChat-v0", "costgym/DecisionAware-v0"])
 def test_a_thread_that_is_interrupted_in_a_draw_draws_what_it_draws_alone(env_id: str) -> None:
-    own = threading.local()
+    local = threading.local()
 
     def calls(number: int) -> list[Any]:
-        if not hasattr(own, "env"):
-            own.env = costgym.make(env_id, disable_env_checker=True).unwrapped
-        env = own.env
+        if not hasattr(local, "env"):
+            local.env = costgym.make(env_id, disable_env_checker=True).unwrapped
+        env = local.env
         env.reset(seed=number)
         for slot in range(len(env.episode.candidates)):
             if not env.episode.over:

@@ -223,7 +223,7 @@ def test_listed_quantiles_take_the_place_of_the_lognormal():
     world = small_world(tool("a", latency_s=2.0, latency_spread=0.5, latency_quantiles=(0.5, 1.0, 1.0, 4.0)))
     seconds = sorted(world.episode(0, seed).call(0).finished_s for seed in range(3000))
     assert 1.0 <= seconds[0] < 1.02 and 7.9 < seconds[-1] <= 8.0
-    assert sum(each == 2.0 for each in seconds) / 3000 == pytest.approx(1 / 3, abs=0.03)
+    assert sum(value == 2.0 for value in seconds) / 3000 == pytest.approx(1 / 3, abs=0.03)
     assert seconds[500] == pytest.approx(1.5, abs=0.1) and seconds[2500] == pytest.approx(5.0, abs=0.4)
 
 

@@ -38,7 +38,7 @@ from costgym.simulators.opencatp.tools import LEVELS, TOOLS
 
 _TOOL_SIDE = (SOP_TOKEN, FIRST_CHOICE_TOKEN + END, *range(FIRST_CHOICE_TOKEN + FIRST_TOOL, FIRST_CHOICE_TOKEN + INPUT))
 _DEPENDENCY_SIDE = tuple(token for token in range(N_TOKENS) if token not in _TOOL_SIDE)
-_PLACE = tuple((*_TOOL_SIDE, *_DEPENDENCY_SIDE).index(token) for token in range(N_TOKENS))
+_TOKEN_ROW = tuple((*_TOOL_SIDE, *_DEPENDENCY_SIDE).index(token) for token in range(N_TOKENS))
 _TOOLS = slice(FIRST_CHOICE_TOKEN + FIRST_TOOL, FIRST_CHOICE_TOKEN + INPUT)
 
 
@@ -65,11 +65,11 @@ class TokenEncoder(nn.Module):  # type: ignore[misc]
             self.fusion = nn.MultiheadAttention(width, heads, batch_first=True)
         weights = torch.tensor([importance(level).tolist() for level in range(LEVELS)], dtype=torch.float32)
         self.register_buffer("importance", weights, persistent=False)  # (levels of the input, levels)
-        self.register_buffer("place", torch.tensor(_PLACE), persistent=False)
+        self.register_buffer("token_row", torch.tensor(_TOKEN_ROW), persistent=False)
 
     def plain(self) -> Tensor:
         """Return all tokens without costs.  # (N_TOKENS, width)"""
-        return torch.cat([self.tools.weight, self.dependencies.weight])[self.place]
+        return torch.cat([self.tools.weight, self.dependencies.weight])[self.token_row]
 
     def priced(self, table: Tensor, prices: Tensor) -> Tensor:
         """The tools with their costs as a prompt states them, by size level, (LEVELS, 10, width): as `forward` has them, or,
@@ -164,7 +164,7 @@ class CatpPolicy(nn.Module):  # type: ignore[misc]
                 attention_mask=there,
                 position_ids=(there.cumsum(1) - 1).clamp(min=0),
             ).last_hidden_state.float()
-        position = torch.as_tensor(batch.place, device=device) + prompt.shape[1]
+        position = torch.as_tensor(batch.choice_position, device=device) + prompt.shape[1]
         at_position = hidden.gather(1, position[..., None].expand(-1, -1, hidden.shape[-1]))
         return torch.cat([self.tool_head(at_position), self.dependency_head(at_position)], dim=-1)[..., self.order]
 

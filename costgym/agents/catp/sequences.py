@@ -162,7 +162,7 @@ class Batch(NamedTuple):
     number: NDArray[np.int64]  # token or choice there, (B, L)
     value: NDArray[np.float32]  # return there, (B, L)
     step: NDArray[np.int64]  # step that each position belongs to, (B, L)
-    place: NDArray[np.int64]  # position at which each choice is predicted, (B, W)
+    choice_position: NDArray[np.int64]  # position at which each choice is predicted, (B, W)
     choice: NDArray[np.int64]  # the choice made; 0 where there is nothing to learn, (B, W)
     allowed: NDArray[np.bool_]  # choices that may be made, (B, W, N_ACTIONS)
     counts: NDArray[np.bool_]  # whether there is a choice at all, (B, W)

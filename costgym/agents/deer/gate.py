@@ -105,7 +105,7 @@ class DeerGate(ToolAccess):
     wants_examples = FITTED_ON
 
     def reset(self, session: LlmSession) -> None:
-        self._told, self._allowed = "", frozenset[str]()
+        self._instruction, self._allowed = "", frozenset[str]()
         examples = session.seat.examples
         names = [tool.name for tool in session.tools]
         if len(examples) < 4:
@@ -113,17 +113,17 @@ class DeerGate(ToolAccess):
             return
         gate = _gate(Same(examples))
         if gate.leaning(session.query) < gate.search_at:
-            self._told = ANSWER
+            self._instruction = ANSWER
             return
         fits = gate.fits(session.query, session.tools)
         self._allowed = frozenset(name for name, fit in zip(names, fits, strict=True) if fit >= gate.fits_at)
-        self._told = "" if self._allowed else NONE_FITS
+        self._instruction = "" if self._allowed else NONE_FITS
 
     def functions(self, offered: Sequence[Function]) -> Sequence[Function]:
         return [function for function in offered if function.name in self._allowed]
 
     def system(self) -> str:
-        return self._told
+        return self._instruction
 
     def refuse(self, call: FunctionCall) -> Refusal | None:
         if call.name in self._allowed:

@@ -35,8 +35,8 @@ class Row(NamedTuple):
     completion: str
 
 
-def place(index: int) -> str:
-    """Return the token of a candidate's place."""
+def slot(index: int) -> str:
+    """Return the token of a candidate's slot."""
     return f"<{index + 1}>"
 
 
@@ -60,7 +60,7 @@ class Writing:
 
     def call_choices(self, candidates: Sequence[ToolText]) -> list[str]:
         """Return the choices of a small model's second decision: that none fits, or each candidate, in order."""
-        return [NONE, *(place(index) for index in range(len(candidates)))]
+        return [NONE, *(slot(index) for index in range(len(candidates)))]
 
     def call_prompt(self, query: str, candidates: Sequence[ToolText]) -> str:
         """Write the prompt of the second decision. The tools come first: a causal model then reads the query knowing them."""
@@ -73,7 +73,7 @@ class Writing:
         """Return the candidates, and the mark behind which a query would stand. A tool's place stands before each of its
         words."""
         listed = " ".join(
-            f"{place(index)} {word}" for index, tool in enumerate(candidates) for word in self.telling(tool) or [""]
+            f"{slot(index)} {word}" for index, tool in enumerate(candidates) for word in self.telling(tool) or [""]
         )
         return f"{TOOLS} {listed} {QUERY}"
 
@@ -156,7 +156,7 @@ def small_tokenizer(texts: Iterable[str], slots: int, most: int = 4000) -> Any:
     counts: Counter[str] = Counter()
     for text in texts:
         counts.update(word for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(text)))
-    control = [*CONTROL, *(place(index) for index in range(slots))]
+    control = [*CONTROL, *(slot(index) for index in range(slots))]
     spares = [f"<spare{number}>" for number in range(SPARE)]
     frequent = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:most]
     entries = [*control, *sorted(word for word, _ in frequent), *spares]

@@ -156,7 +156,7 @@ class LlmSession:
         prices = seat.token_pricing
         self._window = None if prices is None else prices.window
         self._prompts = None if prices is None or prices.cache is None or reports_cache(model) else PromptWriter(prices.cache)
-        self._told: list[str] = []  # in the system message, beside the instructions
+        self._access_texts: list[str] = []  # in the system message, beside the instructions
         self._system = _PLAIN
         self.request = Message(USER, query)
         self.tools = seat.tools
@@ -237,8 +237,8 @@ class LlmSession:
         if purpose == SUMMARISE:
             return _SUMMARISE
         texts = [text for part in self.access if (text := part.system())]
-        if texts != self._told:
-            self._told, self._system = texts, Message(SYSTEM, "\n\n".join([INSTRUCTIONS, *texts]))
+        if texts != self._access_texts:
+            self._access_texts, self._system = texts, Message(SYSTEM, "\n\n".join([INSTRUCTIONS, *texts]))
         return self._system
 
     def _take(self) -> Usage:

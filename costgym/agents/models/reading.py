@@ -165,7 +165,7 @@ class Reader:
         if functions != self._functions:
             offered = list(functions)
             names, tools = [function.name for function in offered], self.tools
-            shown = {name: None for name in names if name in tools or self._found(name)}
+            shown = {name: None for name in names if name in tools or self._offer_tool(name)}
             register = offered[names.index(REGISTER)] if REGISTER in names else None
             search = offered[names.index(SEARCH)] if SEARCH in names else None
             self._functions, self._offered = offered, (shown, register, search)
@@ -228,7 +228,7 @@ class Reader:
         elif "found" in document and all(self.need_of(name) not in context.open for name in document["found"]):
             context.fruitless += 1
 
-    def _found(self, name: str) -> bool:
+    def _offer_tool(self, name: str) -> bool:
         """Take a tool that a search found among those on offer."""
         known: object = name
         if known not in self.catalog:

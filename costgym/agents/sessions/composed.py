@@ -41,7 +41,7 @@ class SessionDfsdt(LimitedSearch):
                 if not search.ending.gave_up:
                     return search.ending  # the model ended the session
                 yield from search.leave()
-            question = search.asked
+            question = search.next_question
 
 
 class _QuerySearch(TreeSearch):
@@ -50,7 +50,7 @@ class _QuerySearch(TreeSearch):
     def __init__(self, session: LlmSession, settings: SearchSettings) -> None:
         super().__init__(session, settings)
         self._query, self._begun = session.info["query"], session.queries
-        self.asked = ""  # what the world asked last
+        self.next_question = ""  # what the world asked last
 
     @property
     def query_over(self) -> bool:
@@ -62,7 +62,7 @@ class _QuerySearch(TreeSearch):
     def _play(self, reply: Reply) -> Play[Turn]:
         turn = yield from self.session.perform(reply)
         if turn.results:
-            self.asked = turn.results[-1].text.partition("\n")[2]
+            self.next_question = turn.results[-1].text.partition("\n")[2]
         return turn
 
     def _perform(self, reply: Reply) -> Play[Turn]:
@@ -96,7 +96,7 @@ class SessionBtp(Btp):
         if any(card.name == WAIT for card in session.seat.more):
             raise ConfigError("access btp", "plans calls that follow one another; expected a session without concurrent=True")
         self.experience = Experience()  # another session has other tools
-        self._values, self._kept, self._kind = list[float](), 0.0, ""
+        self._values, self._reserved, self._kind = list[float](), 0.0, ""
         self._uses: dict[str, list[bool]] = {}
         super().reset(session)
 
@@ -110,11 +110,11 @@ class SessionBtp(Btp):
         self._values.append(float(line["value"]))
         later = sum(self._values) / len(self._values) * (int(line["queries"]) - self._number)
         left = super()._remaining()
-        self._kept = left * later / (later + self._values[-1]) if left < inf else 0.0
+        self._reserved = left * later / (later + self._values[-1]) if left < inf else 0.0
         super().make_plan(self._kind, [name for name, _ in OFFERS.findall(line["offers"])])
 
     def _remaining(self) -> float:
-        return super()._remaining() - self._kept
+        return super()._remaining() - self._reserved
 
     def result(self, result: CallResult) -> None:
         name = str(result.call.name)

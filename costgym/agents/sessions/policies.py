@@ -127,7 +127,7 @@ class IndexPolicy(Agent):
         self._rules, count = seat.rules, len(tools)
         self._kinds = self._rules.capabilities
         offers = tools[:, len(STATIC) : len(STATIC) + self._kinds]
-        self._offers, self._asked = offers.argmax(axis=1), int(offers.any(axis=0).sum())  # a world may have fewer kinds
+        self._offers, self._kinds_offered = offers.argmax(axis=1), int(offers.any(axis=0).sum())  # a world may have fewer kinds
         self._provider = np.rint(tools[:, _PROVIDER] * self._rules.providers).astype(np.int64) - 1
         self._recall, self._next, self._wait = int(seat.recall_action), int(seat.next_action), seat.wait_action
         self._generator = np.random.Generator(np.random.Philox(seed))
@@ -151,7 +151,7 @@ class IndexPolicy(Agent):
             self._enter(int(info["query"]), prices, tools, info)
         kind, value = int(query[1 : 1 + self._kinds].argmax()), float(query[0]) * VALUES[1]
         chances = np.where((mask[: len(tools)] > 0) & ~(self._shut | busy), self._chances(info), 0.0)
-        index, best = indices(self._offers, chances, self._costs(prices, info), self._asked)
+        index, best = indices(self._offers, chances, self._costs(prices, info), self._kinds_offered)
         value += self._worth_later(info)
         gain = value - float(index[kind])
         if mask[self._recall] and self.recalls and value * self._alive(query) >= max(0.0, gain):
@@ -201,7 +201,7 @@ class IndexPolicy(Agent):
         if self.paced:
             left = float(self._rules.queries - number) * self._bought_share()
             chances = np.where(self._shut, 0.0, self._chances(info))
-            self._multiplier = shadow_price(self._offers, chances, self._uses(prices, info), left, self._asked)
+            self._multiplier = shadow_price(self._offers, chances, self._uses(prices, info), left, self._kinds_offered)
 
     def _bought_share(self) -> float:
         """Share of the queries that a call is needed for: those whose fact is not in memory."""
@@ -268,7 +268,7 @@ class InformedPaced(IndexPolicy):
         self._begin(env.seat(SESSION), observation, seed)
         shares, lasts_s = call_times(self._episode.session.profiles)
         self._empty = 0, len(observation["tools"]) - len(shares)  # slots that a world's tools leave
-        self._kept, self._lasts_s = np.pad(shares, self._empty), np.pad(lasts_s, self._empty)
+        self._in_time, self._lasts_s = np.pad(shares, self._empty), np.pad(lasts_s, self._empty)
 
     def _works(self) -> Floats:
         slip = float(self._rules.failures.slip)
@@ -277,7 +277,7 @@ class InformedPaced(IndexPolicy):
         return np.pad(chances, self._empty)
 
     def _chances(self, info: dict[str, Any]) -> Floats:
-        chances: Floats = self._works() * self._kept * self._up(float(info["at_s"]))
+        chances: Floats = self._works() * self._in_time * self._up(float(info["at_s"]))
         return chances
 
     def _seconds(self) -> Floats:
@@ -348,7 +348,7 @@ class Hedged(IndexPolicy):
         super().reset(seat, observation, info, seed)
         self._pause = self._seat.pause_action
         # calls in flight, these and those that have ended without a report, and whether the last action was to wait
-        self._running, self._told, self._waited = 0, 0, False
+        self._running, self._unreported, self._waited = 0, 0, False
         self._since_s = np.zeros(len(observation["tools"]))
 
     def act(self, observation: dict[str, NDArray[np.float32]], info: dict[str, Any]) -> int:
@@ -357,14 +357,14 @@ class Hedged(IndexPolicy):
         now, running = float(info["at_s"]), observation["tools"][:, -len(RUNNING) :]
         count = int(np.rint(4.0 * running[:, 0].sum()))  # no tool is called twice at once
         if self._called >= 0 and count > self._running:
-            self._since_s[self._called], self._told = now, self._told + 1
+            self._since_s[self._called], self._unreported = now, self._unreported + 1
         elif self._called >= 0:
             self._take(self._called, Status(info["status"]), now)
-        elif self._waited and (self._told > self._running or count < self._running):
+        elif self._waited and (self._unreported > self._running or count < self._running):
             self._take(int(info["tool"]), Status(info["status"]), now)
-            self._told -= 1
+            self._unreported -= 1
         self._called, self._running, self._waited = -1, count, True
-        if count < self._told:
+        if count < self._unreported:
             return self._wait  # the end of a call has not been reported
         mine = running[:, 1] > 0.0
         if (mine & (now - self._since_s < self.patience * self._beliefs.lasts_s)).any():

@@ -1,9 +1,10 @@
 """`costgym twin`: a simulated model fitted to a real one's recorded episodes."""
 
 import hashlib
+import itertools
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +13,10 @@ from costgym.cli.output import print_table
 from costgym.experiments.play.options import Data, Seed
 from costgym.simulators.bounds import Count, argument, option
 from costgym.simulators.errors import ConfigError
+
+if TYPE_CHECKING:
+    from costgym.experiments.fit.twin import Twin
+    from costgym.experiments.play.trajectories.format import Header
 
 
 def twin(
@@ -35,7 +40,6 @@ def twin(
 
     Example: `costgym twin runs/react --out twin.yaml --predict react+btp --budgets price=10,40`
     """
-
     from costgym.experiments.fit import twin as fitting
     from costgym.experiments.play.trajectories.format import read_trajectories
     from costgym.experiments.play.trajectories.replay import trajectory_files
@@ -65,27 +69,30 @@ def twin(
             for name, rate in rates.rates.items()
         ]
         print_table(("rate", "value", "low", "high", "opportunities"), cells, ("rate",))
-    typer.echo(f"Kept at their defaults: {', '.join(rates.kept)}. {out} says why.")
+    typer.echo(f"Kept at their defaults: {', '.join(rates.defaulted)}. {out} says why.")
     if not predict:
         return
     world = replace(header, settings={**header.settings, **({} if split is None else {"split": split})})
-    made: list[dict[str, Any]] = []
-    for agent in predict:
-        for limits in (
-            [header.settings["budget"]] if budgets is None else [budget.as_dict() for budget in Budget.parse(budgets)]
-        ):
-            for preset in failures or (None,):
-                figures = fitting.predict(rates, world, agent, limits, preset, range(count), seed)
-                made.append({
-                    "agent": agent, "budget": limits, "failures": preset, "split": world.settings["split"],
-                    "episodes": count, "seed": seed,
-                    "figures": {
-                        name: dict(zip(("value", "low", "high"), values, strict=True)) for name, values in figures.items()
-                    },
-                })  # fmt: skip
+    limits = [header.settings["budget"]] if budgets is None else [budget.as_dict() for budget in Budget.parse(budgets)]
+    conditions = itertools.product(predict, limits, failures or (None,))
+    made = [_predicted(rates, world, agent, budget, preset, count, seed) for agent, budget, preset in conditions]
     text = json_text({"format": "costgym.predictions/1", "fitted_to_sha256": digest, "interval": fitting.LEVEL, "runs": made})
     write_atomically(predictions, text)
     typer.echo(f"{predictions}: {len(made)} runs predicted, SHA-256 {hashlib.sha256(text.encode()).hexdigest()}")
+
+
+def _predicted(
+    rates: "Twin", world: "Header", agent: str, limits: dict[str, float], failures: str | None, count: int, seed: int
+) -> dict[str, Any]:
+    """A run as the twin's rates predict it."""
+    from costgym.experiments.fit.twin import predict
+
+    figures = predict(rates, world, agent, limits, failures, range(count), seed)
+    return {
+        "agent": agent, "budget": limits, "failures": failures, "split": world.settings["split"],
+        "episodes": count, "seed": seed,
+        "figures": {name: dict(zip(("value", "low", "high"), values, strict=True)) for name, values in figures.items()},
+    }  # fmt: skip
 
 
 def _cell(value: Any) -> str:

@@ -40,7 +40,7 @@ def baselines(
 
     chosen, worlds = methods or list(METHODS), envs or (NUMERIC,)
     texts = {"methods": methods, "envs": envs, "levels": levels}
-    written = {**{name: ",".join(names) for name, names in texts.items() if names}, "seeds": seeds, **settings.given}
+    written = {**{name: ",".join(names) for name, names in texts.items() if names}, "seeds": seeds, **settings.explicit}
     options = [
         f"--{name.replace('_', '-')} {f'{value:g}' if isinstance(value, float) else value}" for name, value in written.items()
     ]

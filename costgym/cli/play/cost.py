@@ -8,7 +8,7 @@ import typer
 from costgym.cli.data.calibrate import print_reading
 from costgym.cli.options import JsonFile, Quiet, WorldOptions
 from costgym.cli.output import Progress, print_table, prints, save_json
-from costgym.cli.play.cost_tables import ERROR_OF_MEAN, forecast_table, replanned_table, trace_table, with_classes
+from costgym.cli.play.cost_tables import ERROR_OF_MEAN, CostTable, forecast_table, replanned_table, trace_table, with_classes
 from costgym.experiments.play.costs.price_list import PriceList
 from costgym.experiments.play.options import Seed
 from costgym.simulators.bounds import Count, Settings, argument, option
@@ -66,7 +66,7 @@ def cost(
     Example: `costgym cost --agents react,react+btp --models gpt-5-mini,claude-haiku-4-5 --tasks-per-month 10000`
     """
     agents, episodes, decisions = forecasts.agents, forecasts.episodes, forecasts.decisions
-    chosen: dict[str, Any] = {name: str(value) for name, value in price_list.given.items() if value is not None}
+    chosen: dict[str, Any] = {name: str(value) for name, value in price_list.explicit.items() if value is not None}
     if absent := [str(trace) for trace in traces or () if not trace.exists()]:
         expected = f"expected a log, but the file {absent[0]!r:.60} does not exist"
         raise ConfigError("TRACE", f"{expected}; agents are named with --agents")
@@ -83,40 +83,56 @@ def cost(
     else:
         if option_of_logs := "--mode" if mode is not None else "--where" if where is not None else "":
             raise ConfigError(option_of_logs, "expected logs to price, such as `costgym cost traces.jsonl --mode rescheduled`")
-        if not agents or not models:
-            missing = "--agents" if not agents else "--models"
-            raise ConfigError(missing, "a forecast needs --agents and --models; to price what you run already, name its logs")
-        from costgym.experiments.play.costs.forecast import forecast
-
-        with Progress("playing", quiet) as progress:
-            rows = forecast(
-                agents,
-                models,
-                world.arguments,
-                tasks_per_month,
-                price_list,
-                episodes,
-                seed,
-                decisions,
-                forecasts.share_cache,
-                progress=progress.update,
-                say=progress.say,
-            )
+        rows = _forecast(forecasts, models, world, tasks_per_month, price_list, seed, quiet)
         table = forecast_table(rows, tasks_per_month, decisions)
         more = {"decisions": decisions, "error_of_mean": ERROR_OF_MEAN, **chosen}
     save_json(json_file, {"rows": rows, **more})
     if page is not None:
-        from costgym.experiments.pages.html import cost_page
-
-        days = sorted({row["prices"] for row in rows if "prices" in row})
-        prices = f"prices of {' and '.join(days)}" if days else "the prices of the table"
-        write_atomically(page, cost_page(*with_classes(table, rows), prices))
+        _write_page(page, table, rows)
     if prints(quiet, json_file):
         print_table(table.columns, table.cells, table.columns[: table.names])
         for name, records in {row["agent"]: row["records"] for row in rows if "records" in row}.items():
             print_reading(records, f"{name}: " if len({row["agent"] for row in rows}) > 1 else "")
         for note in table.notes:
             typer.echo(note)
+
+
+def _write_page(page: Path, table: CostTable, rows: list[dict[str, Any]]) -> None:
+    from costgym.experiments.pages.html import cost_page
+
+    days = sorted({row["prices"] for row in rows if "prices" in row})
+    prices = f"prices of {' and '.join(days)}" if days else "the prices of the table"
+    write_atomically(page, cost_page(*with_classes(table, rows), prices))
+
+
+def _forecast(
+    forecasts: ForecastOptions,
+    models: tuple[str, ...] | None,
+    world: WorldOptions,
+    tasks_per_month: int,
+    price_list: PriceList,
+    seed: int,
+    quiet: bool,
+) -> list[dict[str, Any]]:
+    from costgym.experiments.play.costs.forecast import forecast
+
+    if not forecasts.agents or not models:
+        missing = "--models" if forecasts.agents else "--agents"
+        raise ConfigError(missing, "a forecast needs --agents and --models; to price what you run already, name its logs")
+    with Progress("playing", quiet) as progress:
+        return forecast(
+            forecasts.agents,
+            models,
+            world.arguments,
+            tasks_per_month,
+            price_list,
+            forecasts.episodes,
+            seed,
+            forecasts.decisions,
+            forecasts.share_cache,
+            progress=progress.update,
+            say=progress.say,
+        )
 
 
 def _replanned(
@@ -133,7 +149,7 @@ def _replanned(
 
     if len(traces) != 1 or not models:
         raise ConfigError("--mode", "replanned takes one file of recorded episodes, and --models whose prices the tokens have")
-    if others := [name for name, value in world.given.items() if name != "budget" and value is not None]:
+    if others := [name for name, value in world.explicit.items() if name != "budget" and value is not None]:
         raise ConfigError(f"--{others[0].replace('_', '-')}", "the world of the record is played; only --budget can be another")
     chosen = agents or ("react",), models, world.budget, tasks_per_month, price_list, episodes
     with Progress("playing", quiet) as progress:

@@ -14,6 +14,7 @@ from costgym.simulators.bounds import Number, Settings, argument, option
 from costgym.simulators.errors import ConfigError, check_known
 
 if TYPE_CHECKING:
+    from costgym.experiments.board.run_config import RunConfig
     from costgym.experiments.leaderboard import Leaderboard
 
 FORMATS = ("table", "tsv", "json", "markdown")
@@ -80,35 +81,8 @@ def leaderboard(
         save_run(store, out)
         typer.echo(f"{len(rows)} rows added, verified by replay")
         return
-    from costgym.experiments.leaderboard import JudgeOptions, make_run_config, run
-
     model.keep_replies(model.judge)
-    if release is not None and options.world is None:
-        from costgym.experiments.board.release import load_release
-
-        options = options.model_copy(update={"world": load_release(release).world})
-    config = make_run_config(options)
-    if model.batch > 1:
-        config = config.model_copy(update={"batch": model.batch})
-    if release is not None:
-        load_release(release).check(config)
-        config = config.model_copy(update={"release": release})
-    with workers.open(options.model, model.batch, model.concurrency) as engine, Progress("playing", quiet) as progress:
-        spending = model.spending(progress.say, model.judge)
-        if spending is not None:
-            progress.state = partial(requests_and_cost, spending)
-        judge = None
-        if model.judge is not None:
-            judge = JudgeOptions(model.judge, model.judge_prices, model.spend_limit, model.concurrency)
-        board = run(
-            config,
-            out,
-            progress=_with_first_track(config.only_first.episodes, out, progress, shown.wide),
-            engine=engine,
-            spending=spending,
-            judge=judge,
-            recorded=options.agents is None,
-        )
+    board = _play(_config(options, release, model.batch), options, model, workers, out, shown.wide, quiet)
     if shown.detail:
         from costgym.experiments.leaderboard import show_episodes
 
@@ -119,6 +93,52 @@ def leaderboard(
     for notice in board.notices:
         typer.echo(f"note: {notice}", err=True)
     _report(board, shown, json_file, quiet)
+
+
+def _config(options: RunOptions, release: str | None, batch: int) -> "RunConfig":
+    """What is played: the options, under a release's terms where one is named."""
+    from costgym.experiments.leaderboard import make_run_config
+
+    batched = {"batch": batch} if batch > 1 else {}
+    if release is None:
+        return make_run_config(options).model_copy(update=batched)
+    from costgym.experiments.board.release import load_release
+
+    terms = load_release(release)
+    if options.world is None:
+        options = options.model_copy(update={"world": terms.world})
+    config = make_run_config(options).model_copy(update=batched)
+    terms.check(config)
+    return config.model_copy(update={"release": release})
+
+
+def _play(
+    config: "RunConfig",
+    options: RunOptions,
+    model: JudgedOptions,
+    workers: ManyWorkerOptions,
+    out: Path,
+    wide: bool,
+    quiet: bool,
+) -> "Leaderboard":
+    from costgym.experiments.leaderboard import JudgeOptions, run
+
+    with workers.open(options.model, model.batch, model.concurrency) as engine, Progress("playing", quiet) as progress:
+        spending = model.spending(progress.say, model.judge)
+        if spending is not None:
+            progress.state = partial(requests_and_cost, spending)
+        judge = None
+        if model.judge is not None:
+            judge = JudgeOptions(model.judge, model.judge_prices, model.spend_limit, model.concurrency)
+        return run(
+            config,
+            out,
+            progress=_with_first_track(config.only_first.episodes, out, progress, wide),
+            engine=engine,
+            spending=spending,
+            judge=judge,
+            recorded=options.agents is None,
+        )
 
 
 def _report(board: "Leaderboard", shown: ReportOptions, json_file: Path | None, quiet: bool) -> None:

@@ -11,6 +11,7 @@ from costgym.simulators.errors import ConfigError
 
 if TYPE_CHECKING:
     from costgym.experiments.play.game.human import Screen
+    from costgym.experiments.play.trajectories.format import Header
 
 
 def play(
@@ -54,12 +55,7 @@ def play(
     if task is not None and not 0 <= task < len(view.numbers):
         raise ConfigError("--task", f"expected a number from 0 to {len(view.numbers) - 1}, got {task}")
     if browser is not None:
-        from costgym.experiments.pages.play_page import write_play_page
-
-        size = write_play_page(browser, header, task, seed, _command(world, env), pyodide)
-        folder = shlex.quote(str(browser))
-        say(f"Wrote {browser}, {size / 1e6:.1f} MB. Put it on any web server, or look at it here:")
-        say(raw=f"python -m http.server --directory {folder}")
+        _write_page(browser, header, task, seed, _command(world, env), pyodide)
         return
     screen = _screen(plain)
     with open_collection(out, header) as (store, played):
@@ -78,6 +74,15 @@ def play(
     say("", "Recorded. See it again:", raw=f"costgym show {shlex.quote(str(out))} --episode {played}")
 
 
+def _write_page(folder: Path, header: "Header", task: int | None, seed: int, command: str, pyodide: Path | None) -> None:
+    from costgym.cli.play.lines import say
+    from costgym.experiments.pages.play_page import write_play_page
+
+    size = write_play_page(folder, header, task, seed, command, pyodide)
+    say(f"Wrote {folder}, {size / 1e6:.1f} MB. Put it on any web server, or look at it here:")
+    say(raw=f"python -m http.server --directory {shlex.quote(str(folder))}")
+
+
 def _screen(plain: bool) -> "Screen":
     from costgym.cli.play.full_screen import FullScreen, has_full_screen
     from costgym.cli.play.lines import Lines
@@ -87,7 +92,7 @@ def _screen(plain: bool) -> "Screen":
 
 def _command(world: WorldOptions, env: str | None) -> str:
     """The command that plays this world, without task and seed."""
-    options = {"env": env, **{name: value for name, value in world.given.items() if value != getattr(WorldOptions(), name)}}
+    options = {"env": env, **{name: value for name, value in world.explicit.items() if value != getattr(WorldOptions(), name)}}
     if world.budget is not None:
         options["budget"] = ";".join(f"{name}={limit:g}" for name, limit in world.budget.items())
     words = [

@@ -2,9 +2,10 @@
 
 import re
 import sys
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,6 +14,10 @@ from costgym.cli.output import Progress, console, prints, save_json
 from costgym.experiments.play.options import Data, Model, Prices, ScenarioName, Seed, SpendLimit
 from costgym.simulators.bounds import Count, Settings, argument, option
 from costgym.simulators.errors import ConfigError, require
+
+if TYPE_CHECKING:
+    from costgym.experiments.board.run_config import RunConfig
+    from costgym.experiments.serve.command.agent import Command
 
 
 class EntryOptions(Settings):
@@ -75,13 +80,9 @@ def rank(
 
     Example: `costgym rank --episodes 24 -- python my_agent.py`
     """
-    if sys.platform == "win32":
-        raise ConfigError("rank", "expected Linux or macOS: commands are started and ended as Unix processes")
-    for module in ("starlette", "uvicorn", "mcp_types", "mcp"):
-        require(module, "serve")
+    _check_platform()
     from costgym.agents.models.simulated import is_simulated
-    from costgym.experiments.board.run_config import CommandConfig
-    from costgym.experiments.leaderboard import make_run_config, run
+    from costgym.experiments.leaderboard import run
     from costgym.experiments.pages.table import print_table
     from costgym.experiments.play.costs.spending import Spending
     from costgym.experiments.play.execution.concurrent import Concurrent
@@ -95,15 +96,7 @@ def rank(
     model, prices = asked_model.model, asked_model.prices
     others = played.beside if played.beside is not None else "react" if is_simulated(model) else ""
     command = Command(name, tuple(words), choose_isolation(starting.isolation), starting.time_limit)
-    config = make_run_config(
-        agents=[name, *filter(None, others.split(","))],
-        budgets=played.budget,
-        model=model,
-        prices=prices,
-        **played.model_dump(include={"scenario", "data", "episodes", "seed"}),
-    )
-    about = CommandConfig(name=name, words=_published(words), isolation=command.isolation, time_limit_s=command.time_limit_s)
-    config = config.model_copy(update={"command": about})
+    config = _config(command, [name, *filter(None, others.split(","))], played, model, prices)
     if command.isolation == "none":
         typer.echo("note: not isolated: the command can reach other addresses, and the row says so", err=True)
     with Progress("playing", quiet) as progress:
@@ -128,6 +121,28 @@ def rank(
         typer.echo(f"packed {entry.pack}", err=not shown)
 
 
+def _check_platform() -> None:
+    if sys.platform == "win32":
+        raise ConfigError("rank", "expected Linux or macOS: commands are started and ended as Unix processes")
+    for module in ("starlette", "uvicorn", "mcp_types", "mcp"):
+        require(module, "serve")
+
+
+def _config(command: "Command", agents: list[str], played: BoardOptions, model: str, prices: Path | None) -> "RunConfig":
+    from costgym.experiments.board.run_config import CommandConfig
+    from costgym.experiments.leaderboard import make_run_config
+
+    terms = played.model_dump(include={"scenario", "data", "episodes", "seed"})
+    about = CommandConfig(
+        name=command.name,
+        words=_published(command.words),
+        isolation=command.isolation,
+        time_limit_s=command.time_limit_s,
+    )
+    config = make_run_config(agents=agents, budgets=played.budget, model=model, prices=prices, **terms)
+    return config.model_copy(update={"command": about})
+
+
 def _name_of(words: list[str]) -> str:
     """A name for a command: that of the first file among its words, else of its program.
 
@@ -139,7 +154,7 @@ def _name_of(words: list[str]) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-._")[:60] or "agent"
 
 
-def _published(words: list[str]) -> tuple[str, ...]:
+def _published(words: Iterable[str]) -> tuple[str, ...]:
     """The words of a command without the folders of absolute paths, which are this machine's."""
     return tuple(Path(word).name if Path(word).is_absolute() else word for word in words)
 

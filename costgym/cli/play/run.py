@@ -1,8 +1,9 @@
 """`costgym run`: play one agent and sum up."""
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +13,9 @@ from costgym.cli.players import find_player, make_player
 from costgym.experiments.play.options import Seed
 from costgym.simulators.bounds import Count, argument, option
 from costgym.simulators.errors import ConfigError
+
+if TYPE_CHECKING:
+    from costgym.experiments.play.results import EpisodeResult
 
 
 def run(
@@ -64,14 +68,7 @@ def run(
         results = rollout(played, player, episodes, seed, update, engine, spending)
     if spending is not None and not results:
         spending.check(0, episodes)
-    void = sum(result.void for result in results)
-    if void:
-        which = "none of the" if void == len(results) else f"{void} of"
-        negation = "not " if void < len(results) else ""
-        reasons = [result.void_reason for result in results if result.void_reason]
-        why = reasons[0] if reasons else "the model's server or another back-end cannot be reached or keeps failing"
-        typer.echo(f"error: {which} {len(results)} episodes could {negation}be played: {why}", err=True)
-    if void == len(results):
+    if _report_void(results) == len(results):
         raise typer.Exit(1)
     from costgym.experiments.play.metrics import summarise
     from costgym.experiments.play.models.notices import server_notices
@@ -88,3 +85,15 @@ def run(
         print_row(row, console(), base.world_spec().summary())
     if spending is not None:
         spending.check(len(results), episodes)
+
+
+def _report_void(results: Sequence["EpisodeResult"]) -> int:
+    """Say how many episodes could not be played, and why; return their number."""
+    void = sum(result.void for result in results)
+    if void:
+        which = "none of the" if void == len(results) else f"{void} of"
+        negation = "not " if void < len(results) else ""
+        reasons = [result.void_reason for result in results if result.void_reason]
+        why = reasons[0] if reasons else "the model's server or another back-end cannot be reached or keeps failing"
+        typer.echo(f"error: {which} {len(results)} episodes could {negation}be played: {why}", err=True)
+    return void

@@ -56,15 +56,10 @@ def show(
         raise ConfigError("WHAT", f"expected one or two agents or recordings, got {len(names)}")
     if format == "gif" and len(names) < 2:
         raise ConfigError("--format", "a gif shows two agents, such as `costgym show react react+btp --format gif`")
-    recordings = [Path(name) for name in names if what and _is_recording(name, env)]
-    if recordings and len(recordings) < len(names):
-        raise ConfigError("WHAT", f"expected two agents or two recordings, got {' and '.join(names)}")
+    recordings = _recordings(names, env) if what else []
     if episode is not None and not recordings:
         raise ConfigError("--episode", "expected the path of a recording too; or choose an episode to play with --task")
     if recordings:
-        for path in recordings:
-            if not path.exists():
-                raise DataError(path, "there is no such file or folder")
         from costgym.experiments.pages.episode_report import report_recorded
 
         reports = [report_recorded(path, episode, world.data) for path in recordings]
@@ -82,6 +77,17 @@ def show(
     target = out or Path(f"{'episode' if len(reports) == 1 else 'two-agents'}-{chosen}.{format}")
     write_atomically(target, _drawn(reports, format, theme))
     typer.echo(str(target))
+
+
+def _recordings(names: list[str], env: str | None) -> list[Path]:
+    """The paths, if these are recordings; empty for agents."""
+    recordings = [Path(name) for name in names if _is_recording(name, env)]
+    if recordings and len(recordings) < len(names):
+        raise ConfigError("WHAT", f"expected two agents or two recordings, got {' and '.join(names)}")
+    for path in recordings:
+        if not path.exists():
+            raise DataError(path, "there is no such file or folder")
+    return recordings
 
 
 def _is_recording(name: str, env: str | None) -> bool:

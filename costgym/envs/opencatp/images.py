@@ -52,7 +52,7 @@ class Answer(NamedTuple):
 
     title: str
     score: float | None
-    given: Artefact
+    submitted: Artefact
     truth: Artefact
 
 
@@ -84,7 +84,7 @@ class SceneImages:
             return []
         made = [artefact for artefact in shown.made if artefact.title != "Truth"]
         return [
-            Picture(one.title, one.about, self.kept(shown.scene, one.image), one.text or ("" if one.image else shown.note))
+            Picture(one.title, one.about, self.image(shown.scene, one.image), one.text or ("" if one.image else shown.note))
             for one in made
         ]
 
@@ -99,7 +99,7 @@ class SceneImages:
         self._images.setdefault(scene, {}).setdefault(key, image)
         return key
 
-    def kept(self, scene: str, key: str) -> Pixels | None:
+    def image(self, scene: str, key: str) -> Pixels | None:
         return self._images.get(scene, {}).get(key)
 
     @cached_property
@@ -174,11 +174,11 @@ class _Episode:
     def _restored(self, scene: Scene, chain: tuple[str, ...]) -> str:
         """Make the image after a chain of restorers; returns its key, empty where it cannot be made."""
         key, images = " ".join((INPUT, *chain)), self._images
-        if images.kept(self._name, key) is not None:
+        if images.image(self._name, key) is not None:
             return key
         if not chain:
             return images.keep(self._name, key, degrade(scene.image, self._task.combination, self._seed, self._number))
-        before = images.kept(self._name, self._restored(scene, chain[:-1]))
+        before = images.image(self._name, self._restored(scene, chain[:-1]))
         if self._table.meta.get("backend") != TinyBackend.name or self._table.meta.get("weights") != images.weights:
             self._note = OTHER_NETWORKS
         elif images.networks is None:

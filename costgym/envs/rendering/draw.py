@@ -231,8 +231,8 @@ def _draw(pen: "_ImagePen | _PagePen", layout: _Layout) -> None:
                 pen.box(begin, y + inset, max(1.0, end - begin), BAR - 2 * inset, COLOURS[meaning], bar.hint)
             if label is not None:
                 pen.text(label[0], y + BAR - 3, bar.label, label[1], TEXT - 2)
-    for marker, x, lane in layout.events:
-        top, colour = layout.events_top + lane * (TEXT + 3), LIMIT if marker.is_limit else EVENT
+    for marker, x, level in layout.events:
+        top, colour = layout.events_top + level * (TEXT + 3), LIMIT if marker.is_limit else EVENT
         pen.line(layout.x(marker.at_s), top, layout.bottom, colour, True)
         pen.text(x, top + TEXT - 2, marker.text, colour, TEXT - 1)
     for meter, top in zip(chart.meters, layout.meter_tops, strict=True):
@@ -303,8 +303,8 @@ class _PagePen:
         store = BytesIO()
         _scaled(picture, int(size)).save(store, "PNG", optimize=True)
         source = f"data:image/png;base64,{b64encode(store.getvalue()).decode('ascii')}"
-        place = f'x="{x:.1f}" y="{y:.1f}" width="{size:.1f}" height="{size:.1f}"'
-        self.elements.append(f'<image {place} href="{source}"><title>{escape(picture.title)}</title></image>')
+        box = f'x="{x:.1f}" y="{y:.1f}" width="{size:.1f}" height="{size:.1f}"'
+        self.elements.append(f'<image {box} href="{source}"><title>{escape(picture.title)}</title></image>')
 
     def line(self, x: float, top: float, bottom: float, colour: str, dashed: bool = False) -> None:
         dash = ' stroke-dasharray="4 4"' if dashed else ""

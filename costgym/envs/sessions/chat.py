@@ -138,9 +138,9 @@ class SessionChatEnv(SessionBase[str, str], TalkEnv):
         price, seconds = (float("inf") if limit is None else limit for limit in (episode.budget.price, episode.budget.seconds))
         rules = INTRODUCTION.format(queries=self.rules.queries, price=price, seconds=seconds)
         rules += SIDE_BY_SIDE if self.concurrent else ""
-        return self._asked(episode) if episode.calls or episode.query else f"{rules}\n{self._asked(episode)}"
+        return self._question(episode) if episode.calls or episode.query else f"{rules}\n{self._question(episode)}"
 
-    def _asked(self, episode: SessionEpisode) -> str:
+    def _question(self, episode: SessionEpisode) -> str:
         if episode.over:
             return "The session is over."
         session, query, age = episode.session, episode.query, episode.remembered_s
@@ -171,7 +171,7 @@ class SessionChatEnv(SessionBase[str, str], TalkEnv):
             return super()._act(episode, action)
         calls = (ToolCall(WAIT),) if waits else action.calls
         *before, (tool, status, text) = [self._made(episode, call) for call in calls if not episode.over]
-        self._results = [*before, (tool, status, f"{text}\n{self._asked(episode)}")]
+        self._results = [*before, (tool, status, f"{text}\n{self._question(episode)}")]
         return "\n".join(text for _, _, text in self._results)
 
     def _made(self, episode: SessionEpisode, requested: ToolCall) -> tuple[str, Status, str]:
@@ -185,9 +185,9 @@ class SessionChatEnv(SessionBase[str, str], TalkEnv):
             else:
                 ended = self._do(episode, name, self._slots.get(tool, -1))
                 if ended is None:
-                    return name, Status.OK, self._said(episode, name)
+                    return name, Status.OK, self._action_result(episode, name)
                 if ended.slot >= 0:
-                    return ended.tool, ended.status, self._told(episode, ended, query)
+                    return ended.tool, ended.status, self._ending(episode, ended, query)
                 call = ended
         elif requested.status is None and (slot := self._slots.get(name, -1)) >= 0 and offers[slot] != episode.capability:
             call = episode.submit(slot, None, Status.FORBIDDEN, "the tool does not serve this kind of query")
@@ -202,7 +202,7 @@ class SessionChatEnv(SessionBase[str, str], TalkEnv):
         text = f"{self._cut(episode.content(call))} {_PASSED[episode.query > query]}"
         return call.tool or name[:80], call.status, text
 
-    def _said(self, episode: SessionEpisode, name: str) -> str:
+    def _action_result(self, episode: SessionEpisode, name: str) -> str:
         """The result of an action that concerns no call, in words."""
         if name == NEXT:
             return "The query is left."
@@ -210,7 +210,7 @@ class SessionChatEnv(SessionBase[str, str], TalkEnv):
             return PASSED if episode.passed[-1] else "The answer was out of date; the query is lost."
         return "No call has ended."
 
-    def _told(self, episode: SessionEpisode, call: Call, query: int) -> str:
+    def _ending(self, episode: SessionEpisode, call: Call, query: int) -> str:
         """How a call beside others ended, and what came of the query, which was this one before."""
         if call.status is Status.CANCELLED:
             return f"{call.tool} is cut off; it cost {call.price:g}."

@@ -13,29 +13,35 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from costgym.envs.vector.attributes import AttributesByName
-from costgym.envs.vector.kernels import marketplace as kernels
 from costgym.envs.vector.marketplace import NativeVectorEnv
 from costgym.simulators.batch.device import Device, find_device, take_words
 from costgym.simulators.errors import ConfigError, EpisodeOver, require
 
+ON_GPU = "costgym/Marketplace-v0", "costgym/MarketplaceSession-v1"
+"""The environments whose kernels draw every episode, so that a GPU plays them by itself."""
 
-def make_on_device(env_id: str, num_envs: int, device: str, **settings: Any) -> gym.vector.VectorEnv[Any, Any, Any]:
+
+def make_on_device(
+    env_id: str, num_envs: int, device: str, graph: bool = False, **settings: Any
+) -> gym.vector.VectorEnv[Any, Any, Any]:
     """Make a native vector environment that takes and returns tensors on ``cpu``, ``cuda`` or ``cuda:N``.
 
     Raises ConfigError where there is no native batch or no such device, and MissingExtra without PyTorch or numba-cuda.
     """
     require("torch", "train")
-    if device != "cpu" and env_id != "costgym/Marketplace-v0":
-        raise ConfigError("device", f"only costgym/Marketplace-v0 has kernels for a GPU, got {env_id}")
+    if device != "cpu" and env_id not in ON_GPU:
+        raise ConfigError("device", f"only {' and '.join(ON_GPU)} have kernels for a GPU, got {env_id}")
+    if graph and (device == "cpu" or settings.get("copy", True)):
+        raise ConfigError("graph", "needs a GPU, and copy=False, since a graph writes to the same tensors at every step")
     chosen = find_device(device)
     on_gpu = chosen.name != "cpu"
-    if on_gpu:
+    if on_gpu and env_id == ON_GPU[0]:
         settings["all_tables"] = True
     made = gym.make_vec(env_id, num_envs=num_envs, **settings)
     native = made.unwrapped
     if not isinstance(native, NativeVectorEnv):
         raise ConfigError("device", f"expected an environment with a native batch, got {env_id!r}")
-    return DeviceVectorEnv(native, chosen) if on_gpu else Tensors(made)
+    return DeviceVectorEnv(native, chosen, graph) if on_gpu else Tensors(made)
 
 
 def map_arrays(function: Callable[[Any], Any], tree: Any) -> Any:
@@ -84,31 +90,49 @@ class DeviceVectorEnv(AttributesByName, gym.vector.VectorEnv[Any, Any, Any]):
 
     Args:
         native: the environment; its own arrays are not used after this.
+        device: where it lies and plays.
+        graph: capture the first step but one, and replay it from then on, so that a step takes the host no time. Its tensors
+            are those of the step before.
+
+    Raises:
+        ConfigError: its episodes are drawn in Python.
     """
 
-    def __init__(self, native: NativeVectorEnv, device: Device) -> None:
-        self.native, self.scalar, self.device = native, native.scalar, device
+    def __init__(self, native: NativeVectorEnv, device: Device, graph: bool = False) -> None:
+        self.native, self.scalar, self.device, self._graph = native, native.scalar, device, graph
         self.num_envs, self.copy, self.spec = native.num_envs, native.copy, native.spec
         self.metadata, self.autoreset_mode, self.render_mode = native.metadata, native.autoreset_mode, None
         self.single_observation_space, self.single_action_space = native.single_observation_space, native.single_action_space
         self.observation_space, self.action_space = native.observation_space, native.action_space
         self._torch = require("torch", "train")
+        if native._by_row:
+            raise ConfigError("device", "expected episodes that kernels draw, got a world whose episodes are drawn in Python")
         native.batch.make_full_room()
-        self._state, self._streams = map_arrays(device.put, (native.batch.state, native._streams))
+        # arrays that kernels keep up to date and steps hand out
+        self._kept = {id(array): self._tensor(array) for array in native._observed or ()}
+        self._state, self._streams = map_arrays(self._put, (native.batch.state, native._streams))
         self._take_tables()
         count = self.num_envs
         self._undrawn = map_arrays(device.put, native._undrawn)
         self._everywhere = self._tensor(np.ones(count, np.bool_))
         self._ended, self._begun = ~self._everywhere, np.zeros(count, np.bool_)
+        self._actions = self._tensor(np.zeros(count, np.int64))
+        self._count, rows = self._tensor(np.zeros(1, np.int64)), self._tensor(np.zeros(count, np.int64))
+        at_once = self.autoreset_mode is AutoresetMode.SAME_STEP
+        self._beginners = native.kernels.Ended(device.view(rows), device.view(self._count), at_once)
+        self._chosen = device.view(self._actions)
         self._out: Any = None
         self._views: Any = None
         self._mask: Any = None
+        self._result: Any = None
 
     def _take_tables(self) -> None:
         native, self._known = self.native, self.native.shared_nbytes
-        self._tables, self._rules, self._view = map_arrays(
-            self.device.put, (native.batch.tables, native.batch.rules, native._view)
-        )
+        self._replay: Callable[[], None] = self._play  # until a step is captured; a graph would use the old tables
+        self._tables, self._rules, self._view = map_arrays(self._put, (native.batch.tables, native.batch.rules, native._view))
+
+    def _put(self, array: NDArray[Any]) -> Any:
+        return self.device.view(self._kept[id(array)]) if id(array) in self._kept else self.device.put(array)
 
     def _tensor(self, array: NDArray[Any]) -> Any:
         return self._torch.from_numpy(array).to(self.device.name)
@@ -123,6 +147,8 @@ class DeviceVectorEnv(AttributesByName, gym.vector.VectorEnv[Any, Any, Any]):
         return self._out, self._views
 
     def _empty(self, like: NDArray[Any]) -> Any:
+        if id(like) in self._kept:
+            return self._kept[id(like)]
         dtype = self._torch.from_numpy(np.empty(0, like.dtype)).dtype
         return self._torch.zeros(like.shape, dtype=dtype, device=self.device.name)
 
@@ -139,18 +165,15 @@ class DeviceVectorEnv(AttributesByName, gym.vector.VectorEnv[Any, Any, Any]):
             self._take_tables()
         device.launch(take_words, self.num_envs, self._streams, device.put(words), device.put(taken))
         out, views = self._new()
-        chosen = self._tensor(where)
-        self._begin(views, map_arrays(device.put, starts), chosen, True)
+        begun = map_arrays(device.put, starts), device.view(chosen := self._tensor(where)), True
+        self._launch(native.kernels.reset_row, views, *begun)
         self._begun |= where
         self._ended &= ~chosen
         return native.observations(out), self._info(out, chosen)
 
-    def _begin(self, views: Any, starts: Any, where: Any, show_all: bool) -> None:
-        self._launch(kernels.reset_row, views, starts, self.device.view(where), show_all)
-
-    def _launch(self, row: Any, views: Any, *arguments: Any) -> None:
+    def _launch(self, row: Any, views: Any, *arguments: Any, lanes: int = 1) -> None:
         world = self._tables, self._rules, self._state, self._view, views, self._streams
-        self.device.launch(row, self.num_envs, *world, *arguments)
+        self.device.launch(row, self.num_envs, *world, *arguments, lanes=lanes)
 
     # -- step --------------------------------------------------------------------------------------------------------------
 
@@ -159,33 +182,40 @@ class DeviceVectorEnv(AttributesByName, gym.vector.VectorEnv[Any, Any, Any]):
 
         Raises ConfigError for another shape or type, and EpisodeOver where no episode has begun or an ended one was not reset.
         """
-        torch, native, mode = self._torch, self.native, self.autoreset_mode
+        torch = self._torch
         numbers = torch.as_tensor(actions, device=self.device.name)
         if numbers.shape != (self.num_envs,) or numbers.is_floating_point() or numbers.dtype == torch.bool:
             raise ConfigError("actions", f"expected {self.num_envs} integers, got {tuple(numbers.shape)} of {numbers.dtype}")
         if not self._begun.all():
             raise EpisodeOver("no episode has begun; call reset() first")
-        if mode is AutoresetMode.DISABLED and bool(self._ended.any()):
+        if self.autoreset_mode is AutoresetMode.DISABLED and bool(self._ended.any()):
             raise EpisodeOver('an environment has ended; call reset(options={"reset_mask": mask}) before the next step')
-        numbers = numbers.to(torch.int64).contiguous()
-        out, views = self._new()
-        self._launch(kernels.step_row, views, self.device.view(numbers), self._undrawn)
-        self._ended = out.terminated | out.truncated
-        rewards, terminated, truncated = out.rewards, out.terminated, out.truncated
-        info: dict[str, Any] = {}
-        if mode is AutoresetMode.SAME_STEP:
-            info = self._begin_ended(out, views)
-        info = {**self._info(out, self._everywhere), **info}
-        return native.observations(out), rewards, terminated, truncated, info
+        self._actions.copy_(numbers)
+        if self._graph and self._result is not None and self._replay == self._play:
+            self._replay = self.device.capture(self._play)
+        self._replay()
+        observations, rewards, terminated, truncated, info = self._result
+        return dict(observations), rewards, terminated, truncated, dict(info)
 
-    def _begin_ended(self, out: Any, views: Any) -> dict[str, Any]:
-        """Begin the episodes that have just ended; returns the last observations and `info` of all."""
-        # kept before the next kernel writes over them; whether any has ended is not looked at, which would wait for the GPU
-        last = map_arrays(lambda tensor: tensor.clone(), out)
-        observations, info = self.native.observations(last), self._info(last, self._ended)
-        self._begin(views, self._undrawn, self._ended, False)
-        ended = self._ended
-        return {"final_obs": observations, "_final_obs": ended, "final_info": info, "_final_info": ended}
+    def _play(self) -> None:
+        """Play the actions, and begin the episodes that have to."""
+        out, views = self._new()
+        self._count.zero_()
+        taken = self._chosen, self._undrawn, self._beginners
+        self._launch(self.native.kernels.act_row, views, *taken)
+        info: dict[str, Any] = {}
+        if self.autoreset_mode is not AutoresetMode.NEXT_STEP:
+            self._ended = out.terminated | out.truncated
+        if self._beginners.at_once:
+            # kept before the next kernels write over them; whether any has ended is not looked at: it would wait for the GPU
+            last = map_arrays(lambda tensor: tensor.clone(), out)
+            info = {"final_obs": self.native.observations(last), "final_info": self._info(last, self._ended)}
+            info |= {"_final_obs": self._ended, "_final_info": self._ended}
+        if self.autoreset_mode is not AutoresetMode.DISABLED:
+            for row, lanes in self.native.kernels.BEGINNING:
+                self._launch(row, views, *taken, lanes=lanes)
+        info = {**self._info(out, self._everywhere), **info}
+        self._result = self.native.observations(out), out.rewards, out.terminated, out.truncated, info
 
     # -- results -----------------------------------------------------------------------------------------------------------
 

@@ -67,6 +67,13 @@ def _of_type(array: Any, kind: type) -> Any:
     return array.bool() if kind is bool else array.long() if kind is int else array.clone()
 
 
+def as_mask(array: Any, kind: type) -> Any:
+    """A mask of booleans as such or, where `kind` is `np.int8`, as numbers."""
+    if isinstance(array, np.ndarray):
+        return array.view(kind)
+    return array if kind is np.bool_ else array.char()
+
+
 def figures_info(out: Any, cost: str) -> dict[str, NDArray[Any]]:
     """The keys of the scalar environment's `info` as arrays of N; `cost` is the resource that ``info["cost"]`` reports."""
     info: dict[str, NDArray[Any]] = dict(zip(FIGURES, out.figures, strict=True))

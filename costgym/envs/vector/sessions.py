@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costgym.envs.features.session_features import LAST, opening
-from costgym.envs.vector.info import figures_info
+from costgym.envs.vector.info import as_mask, figures_info
 from costgym.envs.vector.kernels import sessions as kernels
 from costgym.envs.vector.marketplace import NativeVectorEnv
 from costgym.simulators.batch.rng import say_compiling
@@ -32,7 +32,7 @@ class NativeSessions(NativeVectorEnv):
             raise ConfigError("all_tables", "is for costgym/Marketplace-v0; a session is drawn when its episode begins")
         count, rules = self.num_envs, scalar.rules
         at_once = None if scalar.concurrent else 1
-        self.batch = batch = SessionBatch(rules, count, scalar._given_budget, scalar.enforcement, at_once)
+        self.batch = batch = SessionBatch(rules, count, scalar._given_budget, scalar.enforcement, at_once, self.step_limit)
         self._by_row, self._numbers = batch.sessions.drawn, {0: np.array(scalar.numbers, np.int64)}
         undrawn = np.full(count, -1, np.int64), np.zeros(count, np.uint64), np.full(count, self._by_row)
         self._undrawn = kernels.Starts(*undrawn, drawn=self._by_row)
@@ -42,7 +42,6 @@ class NativeSessions(NativeVectorEnv):
         if not self.copy:
             self._observed = [tools, *(np.empty((count, *self._shapes[name]), np.float32) for name in ("query", "resources"))]
         self._view = kernels.View(
-            sessions=batch.sessions,
             tools=tools,
             seen=np.zeros((count, rules.tools), kernels.SEEN),
             outage_s=np.zeros((count, rules.providers)),
@@ -90,5 +89,5 @@ class NativeSessions(NativeVectorEnv):
     def figures(self, out: Any) -> dict[str, NDArray[Any]]:
         progress = {"query": out.queries, "value": out.values[0], "value_share": out.values[1], "tool": out.reported}
         info = {**figures_info(out, self.scalar.cost), **progress}
-        info["action_mask"] = info["action_mask"].view(self.scalar.mask_type)
+        info["action_mask"] = as_mask(info["action_mask"], self.scalar.mask_type)
         return info

@@ -4,7 +4,7 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.vector import VectorEnv, VectorWrapper
+from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
@@ -23,7 +23,17 @@ def step_costs(info: Info) -> NDArray[np.float64]:
     return np.where(info["_final_info"], info["final_info"]["cost"], cost)
 
 
-class CostTuple(VectorWrapper):
+class _Wrapper(VectorWrapper):
+    """Base of all; TorchRL asks a wrapper for `autoreset_mode`, which Gymnasium's base does not hand on."""
+
+    @property
+    def autoreset_mode(self) -> AutoresetMode:
+        """What follows the end of an episode."""
+        mode: AutoresetMode = self.metadata["autoreset_mode"]
+        return mode
+
+
+class CostTuple(_Wrapper):
     """Returns the costs beside the rewards: six values from `step`, the third an array of (N,).
 
     Gymnasium's wrappers expect five values, so this one goes outermost.
@@ -47,7 +57,7 @@ class CostTuple(VectorWrapper):
         return observations, rewards, step_costs(info), terminated, truncated, info
 
 
-class LagrangianReward(Multiplied, VectorWrapper):
+class LagrangianReward(Multiplied, _Wrapper):
     """Subtracts the priced constraint from the rewards: ``rewards - multiplier * costs``.
 
     As `envs.wrappers.LagrangianReward`; `info["reward"]` keeps the environment's own rewards, (N,).
@@ -71,7 +81,7 @@ class LagrangianReward(Multiplied, VectorWrapper):
         return observations, rewards - self._multiplier * step_costs(info), terminated, truncated, info
 
 
-class _Observations(VectorWrapper):
+class _Observations(_Wrapper):
     """Base of wrappers that change observations, the last ones of an episode included."""
 
     def _changed(self, observations: Any, info: Info) -> Any:

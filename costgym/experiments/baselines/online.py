@@ -12,18 +12,24 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
 
-from costgym.agents.base import Agent
+from costgym.agents.base import SESSION_1, Agent
 from costgym.agents.checkpoints import checkpoints, read_state
-from costgym.agents.registry import FunctionAgent
 from costgym.agents.sb3 import Sb3Agent
-from costgym.experiments.baselines.methods import Unit, open_env
+from costgym.experiments.baselines.methods import BatchAgent, Budget, Unit, open_env
 from costgym.experiments.train.run import Callback, TrainingStep
+from costgym.experiments.train.sb3.decisions import ToolVecEnv
 from costgym.experiments.train.sb3.settings import Lagrangian, PpoSettings
 from costgym.experiments.train.sb3.train import train_ppo
 from costgym.experiments.train.sb3.vec_env import NativeVecEnv
 
 PPO_ENVS, DQN_ENVS = 8, 4
 CONSTRAINED_STEPS = 256  # per environment between two updates, each of which moves the price of costs once
+OF_SESSIONS: dict[str, Any] = {
+    "n_steps": 64, "batch_size": 1024, "n_epochs": 4, "learning_rate": 1e-3, "gae_lambda": 0.97, "ent_coef": 0.01,
+}  # fmt: skip
+"""Settings of constrained methods in sessions of version 1, on `SESSION_ENVS` native environments."""
+SESSION_ENVS = 64
+SESSION_RATE = 20.0  # times the rates of the controller: returns of sessions are some 20, those of the marketplace at most 1
 DQN_SETTINGS: dict[str, Any] = {
     "gamma": 0.9, "learning_rate": 5e-4, "buffer_size": 100_000, "batch_size": 128, "learning_starts": 1_000,
     "target_update_interval": 1_000, "exploration_fraction": 0.4, "train_freq": 1,
@@ -50,9 +56,11 @@ class Controller:
         self.last_cost, self.value = mean_cost, proportional + self.damping * rise
 
 
-def controller_of(method: str, limit: float) -> Controller | None:
+def controller_of(method: str, limit: float, env_id: str = "") -> Controller | None:
     """Return the controller of a constrained method; None for the others."""
     law = Lagrangian.holding("price", limit)
+    if env_id == SESSION_1:
+        law = law.model_copy(update={"rate": SESSION_RATE * law.rate, "gain": SESSION_RATE * law.gain})
     if method == "ppo-lagrangian":
         return Controller(law.model_copy(update={"gain": 0.0}))
     return Controller(law, damping=law.gain) if method == "pid-lagrangian" else None
@@ -110,42 +118,60 @@ class Follow(BaseCallback):  # type: ignore[misc]
 
     def _on_rollout_end(self) -> None:
         env = self.training_env
+        if self._controller is not None and isinstance(env, ToolVecEnv) and env.finished:
+            self._controller.update(float(np.mean([episode.costs["price"] for episode in env.finished])))
+            env.multipliers, env.finished = {"price": self._controller.value}, []
         if self._controller is not None and isinstance(env, PricedVecEnv) and env.costs:
             self._controller.update(float(np.mean(env.costs)))
             env.price, env.costs = self._controller.value, []
 
 
 def learn(
-    unit: Unit, split: str, steps: int, limit_s: float, every: int, limit: float, watch: Watch
+    unit: Unit, split: str, steps: int, limit_s: float, every: int, limit: float, watch: Watch, budget: Budget | None = None
 ) -> tuple[int, float, Agent]:
     """Train an online method for at most so many decisions and seconds of processor time, under a limit on the mean price of an
-    episode where it is constrained; returns the decisions, the seconds and the policy."""
+    episode where it is constrained, and within a budget of one's own; returns the decisions, the seconds and the policy."""
     import torch
 
     torch.set_num_threads(1)  # seconds of processor time are compared
     if unit.method == "ppo-tools":
         return _train_ppo(unit, split, steps, limit_s, every, watch)
     masked = unit.method != "dqn"
-    model = _ppo(unit, split) if masked else _dqn(unit, split)
+    model = _ppo(unit, split, budget) if masked else _dqn(unit, split)
 
-    def choose(observation: Any, info: dict[str, Any]) -> int:
+    def act(observation: Any, info: Any, begins: Any) -> Any:
         mask = {"action_masks": info["action_mask"]} if masked else {}
-        return int(model.predict(observation, deterministic=True, **mask)[0])
+        return model.predict(observation, deterministic=True, **mask)[0]
 
-    agent, controller = FunctionAgent(choose, unit.env), controller_of(unit.method, limit)
+    agent, controller = BatchAgent(act, unit.env), controller_of(unit.method, limit, unit.env)
     follow = Follow(limit_s, every, watch, agent, controller)
     model.learn(steps, callback=follow)
     return int(model.num_timesteps), follow.seconds, agent
 
 
-def _ppo(unit: Unit, split: str) -> Any:
+def _ppo(unit: Unit, split: str, budget: Budget | None) -> Any:
     from sb3_contrib import MaskablePPO
 
     constrained = unit.method != "ppo"
-    env = make_vec_env(lambda: open_env(unit.env, unit.level, split), PPO_ENVS, unit.seed)
+    if constrained and unit.env == SESSION_1:
+        return _ppo_of_sessions(unit, split, budget)
+    env = make_vec_env(lambda: open_env(unit.env, unit.level, split, budget), PPO_ENVS, unit.seed)
     more: dict[str, Any] = {"n_steps": CONSTRAINED_STEPS, "ent_coef": 0.01} if constrained else {}
     priced = PricedVecEnv(env) if constrained else env
     return MaskablePPO("MultiInputPolicy", priced, gamma=1.0, seed=unit.seed, device="cpu", **more)
+
+
+def _ppo_of_sessions(unit: Unit, split: str, budget: Budget | None) -> Any:
+    """The same with the network of sessions, on the native batch."""
+    from sb3_contrib import MaskablePPO
+
+    from costgym.experiments.train.sb3.policies import SessionPolicy
+
+    limits: dict[str, Any] = {} if budget is None else {"budget": dict(budget)}
+    env = ToolVecEnv(SESSION_ENVS, env_id=unit.env, split=split, **limits)
+    env.seed(unit.seed)
+    network = {"network": env.env.scalar.rules}
+    return MaskablePPO(SessionPolicy, env, gamma=1.0, seed=unit.seed, device="cpu", policy_kwargs=network, **OF_SESSIONS)
 
 
 def _dqn(unit: Unit, split: str) -> Any:

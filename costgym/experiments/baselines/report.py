@@ -22,8 +22,10 @@ COLUMNS = (
     "pass rate",
     "return",
     "normalised return",
+    "value share",
     "mean cost",
     "cost / limit",
+    "over limit",
     "processor s",
     "s to greedy",
     "s to 95 %",
@@ -60,7 +62,8 @@ def rows(records: Sequence[Record]) -> list[Row]:
             if (env, level, name) in groups
         }
         row: Row = {"env": env, "level": level, "method": method, "kind": METHODS[method].kind, "seeds": len(runs)}
-        for name in ("success", "return", "cost", "calls"):
+        figures = ("success", "return", "value_share", "cost", "calls", "over_limit")
+        for name in (name for name in figures if name in runs[0]["figures"]):
             row[name], row[f"{name}_interval"] = _summary([run["figures"][name] for run in runs], f"{method} {name}")
         if {"random", "oracle-informed"} <= ends.keys():
             # random actions may lose more than an agent that does nothing, which would then seem to have learnt something
@@ -69,6 +72,7 @@ def rows(records: Sequence[Record]) -> list[Row]:
             normal = [100.0 * (run["figures"]["return"] - low) / (high - low) for run in runs]
             row["normalised_return"], row["normalised_return_interval"] = _summary(normal, f"{method} normalised")
         row["split"] = runs[0]["split"]
+        row["dataset"] = runs[0]["settings"].get("dataset") if row["kind"] == "offline" else None
         limit = runs[0]["cost_limit"]
         row["cost_by_limit"] = row["cost"] / limit
         row["limit_kept"] = sum(run["figures"]["cost"] <= limit for run in runs)
@@ -95,7 +99,7 @@ def sentence(row: Row, beside: Mapping[str, Row]) -> str:
     """Write what a row supports, beside the other rows of its environment and level."""
     name, kind = row["method"], row["kind"]
     parts = []
-    rival = beside.get({"cql": "bc", "iql": "bc", "greedy": "random"}.get(name, "greedy"))
+    rival = beside.get({"cql": "bc", "iql": "bc", "dt": "bc", "greedy": "random"}.get(name, "greedy"))
     interval = row["success_interval"] or ((row["success"], row["success"]) if kind == "rule" else None)
     if interval is None:
         parts.append("was trained under one seed, which supports no comparison")
@@ -120,7 +124,8 @@ def table(rows: Sequence[Row]) -> str:
     for env, level in dict.fromkeys((row["env"], row["level"]) for row in rows):
         methods = {row["method"]: row for row in rows if (row["env"], row["level"]) == (env, level)}
         lines = [COLUMNS, ("---",) * len(COLUMNS), *(_cells(row) for row in methods.values())]
-        learnt_from = next((f"; learnt from `{row['split']}`" for row in methods.values() if row["split"]), "")
+        sources = (row["dataset"] or row["split"] for row in methods.values())
+        learnt_from = next((f"; learnt from `{source}`" for source in sources if source), "")
         parts.append(f"### `{env}`" + (f", `{level}`" if level else "") + learnt_from + "\n")
         parts.append("\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n")
         sentences = [text for row in methods.values() if (text := sentence(row, methods))]
@@ -147,8 +152,10 @@ def _cells(row: Row) -> tuple[str, ...]:
         cell("success", 3),
         cell("return", 3),
         cell("normalised_return", 0),
+        cell("value_share", 3),
         cell("cost", 2),
         f"{row['cost_by_limit']:.2f}",
+        cell("over_limit", 2),
         f"{row['seconds']:.0f}" if learnt else "",
         reached("reached_greedy"),
         reached("reached_bound"),

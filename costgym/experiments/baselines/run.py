@@ -9,7 +9,7 @@ from typing import Any
 from costgym.agents.base import NUMERIC, Agent
 from costgym.agents.registry import make_agent
 from costgym.envs.registration import class_of, parameters_of
-from costgym.experiments.baselines.methods import METHODS, OFFERS, Unit, lacks, learning_split, measure, open_env
+from costgym.experiments.baselines.methods import METHODS, OFFERS, Unit, budget_of, lacks, learning_split, measure, open_env
 from costgym.experiments.baselines.settings import BaselineSettings
 from costgym.experiments.play.execution.engine import Engine, Local
 from costgym.experiments.train.run import require_modules
@@ -78,6 +78,8 @@ def run(
     wanted = units(methods, envs, levels, seeds)
     if any(METHODS[unit.method].kind != "rule" for unit in wanted):
         require_modules("torch", "stable_baselines3", "sb3_contrib")
+    if chosen.dataset is not None:
+        _check_dataset(chosen.dataset, wanted)
     if say is not None:
         for line in left_out(methods, envs):
             say(line)
@@ -98,6 +100,18 @@ def run(
     return [records[unit] for unit in wanted]
 
 
+def _check_dataset(name: str, wanted: Sequence[Unit]) -> None:
+    """Raise ConfigError, UnknownName or DataError unless there is such a dataset and some method that learns from it."""
+    offline = [unit.env for unit in wanted if METHODS[unit.method].kind == "offline"]
+    if not offline:
+        names = ", ".join(method.name for method in METHODS.values() if method.kind == "offline")
+        raise ConfigError("--dataset", f"expected a method that learns from recorded episodes among --methods: {names}")
+    from costgym.experiments.baselines.recorded import check_dataset
+
+    for env in dict.fromkeys(offline):
+        check_dataset(name, env)
+
+
 def read_record(path: Path, settings: BaselineSettings) -> Record:
     """Read the record of a run; raises ConfigError if it was made with other settings or by another version."""
     try:
@@ -112,14 +126,15 @@ def read_record(path: Path, settings: BaselineSettings) -> Record:
 
 def _play(settings: BaselineSettings, unit: Unit) -> Iterator[Record]:
     """Train and measure one method under one seed."""
-    test = open_env(unit.env, unit.level, "test")
+    budget = budget_of(unit.method, unit.env, settings.cost_limit)
+    test = open_env(unit.env, unit.level, "test", budget)
     curve: list[dict[str, float]] = []
+    limit = settings.cost_limit or OFFERS[unit.env].cost_limit
 
     def watch(steps: int, seconds: float, agent: Agent) -> None:
-        figures = measure(test, agent, settings.point_episodes)
+        figures = measure(test, agent, settings.point_episodes, limit=limit)
         curve.append({"steps": steps, "seconds": round(seconds, 2), **figures})
 
-    limit = settings.cost_limit or OFFERS[unit.env].cost_limit
     kind, steps, seconds, seed = METHODS[unit.method].kind, 0, 0.0, None
     split = None if kind == "rule" else learning_split(unit.env, unit.level, settings.train_split)
     if split is None:
@@ -128,16 +143,16 @@ def _play(settings: BaselineSettings, unit: Unit) -> Iterator[Record]:
     elif kind == "offline":
         from costgym.experiments.baselines.offline import learn as learn_offline
 
-        steps, seconds, agent = learn_offline(unit, split, settings.recorded, settings.updates)
+        steps, seconds, agent = learn_offline(unit, split, settings.recorded, settings.updates, settings.dataset)
     else:
         from costgym.experiments.baselines.online import learn as learn_online
 
         every = max(1, settings.steps // settings.points)
         limit_s = math.inf if settings.minutes is None else 60.0 * settings.minutes
-        steps, seconds, agent = learn_online(unit, split, settings.steps, limit_s, every, limit, watch)
+        steps, seconds, agent = learn_online(unit, split, settings.steps, limit_s, every, limit, watch, budget)
         if not curve or curve[-1]["steps"] < steps:
             watch(steps, seconds, agent)
-    final = measure(test, agent, settings.episodes, seed)
+    final = measure(test, agent, settings.episodes, seed, limit)
     test.close()
     made = {"version": __version__, "settings": settings.model_dump(), "split": split, "cost_limit": limit}
     yield {**unit._asdict(), **made, "steps": steps, "seconds": round(seconds, 2), "curve": curve, "figures": final}

@@ -23,5 +23,8 @@ class BaselineSettings(Settings):
     train_split: str | None = Field(
         default=None, description="Split of the tasks to learn from; train-large where there is one, else train."
     )
-    recorded: Count = Field(default=2_000, description="Recorded episodes that offline methods learn from.")
+    dataset: str | None = Field(
+        default=None, description="Named dataset that offline methods learn from; by default episodes of greedy and random."
+    )
+    recorded: Count = Field(default=2_000, description="Recorded episodes that offline methods learn from, without a dataset.")
     updates: Count = Field(default=3_000, description="Updates of an offline method.")

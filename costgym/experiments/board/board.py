@@ -293,22 +293,22 @@ class Run:
         self._experience = experience_of(config, for_replays(engine))
         with RunLog(self.folder, config) as log:
             if progress is not None:
-                progress(len(log.found), config.episodes)
+                progress(len(log.recorded), config.episodes)
             journal = self.folder / REPLIES if isinstance(engine, Concurrent) else None
             entries = Entries(config, self._experience, batch_of(engine), journal, self.players)
-            items = self._work_items(log.found, engine.episodes_per_task if spending is None else 1)
+            items = self._work_items(log.recorded, engine.episodes_per_task if spending is None else 1)
             if spending is None:
                 outputs = engine.stream(play_item, entries, items)
             else:
-                self._expect_spending(spending, log.found)
+                self._expect_spending(spending, log.recorded)
                 singles = (((*item[:3],), item) for item in items)
                 outputs = spending.stream(engine, play_item, entries, singles, lambda output: output.result)
             for played in outputs:
                 log.add(played)
                 if progress is not None:
-                    progress(len(log.found), config.episodes)
+                    progress(len(log.recorded), config.episodes)
         if spending is not None:
-            spending.check(len(log.found), config.episodes)
+            spending.check(len(log.recorded), config.episodes)
         self.results = log.finish()
         shutil.rmtree(self.folder / REPLIES, ignore_errors=True)
 

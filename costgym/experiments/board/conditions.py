@@ -174,7 +174,7 @@ def rank_rows(
     ranks = condition_ranks({**document, "rows": rows})
     metrics = {track: ranking_metric(document, grading, track) for track in {row.get("track") for row in rows}}
 
-    def place(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    def sort_key(row: Mapping[str, Any]) -> tuple[Any, ...]:
         figure, cost = row.get(metrics[row.get("track")]), row.get("average_cost")
         return (
             ranks.get(row_key(row, document), len(ranks)),
@@ -187,7 +187,7 @@ def rank_rows(
             str(row.get("env")),
         )
 
-    return sorted(rows, key=place)
+    return sorted(rows, key=sort_key)
 
 
 def by_condition(

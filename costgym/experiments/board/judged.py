@@ -60,7 +60,7 @@ def judge_run(
 
 def _recordings(folder: Path, config: RunConfig, verdicts: Verdicts) -> Iterator[Recording]:
     """The recorded episodes of chat agents that have no verdict, or a void one."""
-    judged = {key for key, verdict in verdicts.found.items() if verdict.verdict != VOID}
+    judged = {key for key, verdict in verdicts.by_episode.items() if verdict.verdict != VOID}
     chats = [row for row in config.rows() if view_of(row.track.env) == TEXT]
     if not chats:
         raise ConfigError("--judge", "expected a run with chat agents, whose answers are texts")

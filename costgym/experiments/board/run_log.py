@@ -38,10 +38,10 @@ class RunLog:
         rows = list(config.rows())
         self._keys = {row.identity: row.key for row in rows}
         self._files = {row.key: folder / trajectory_path(row) for row in rows}
-        self.found = self._load()
+        self.recorded = self._load()
         for track in config.tracks:
             make_folder(folder / FOLDER / track.name)
-        self._write(self.found.values())
+        self._write(self.recorded.values())
         self._results = LineFile(self._path)
         self._trajectories: LineFile | None = None
 
@@ -66,7 +66,7 @@ class RunLog:
             if store is not None:
                 store.take_back()
             raise
-        self.found[key] = played.result
+        self.recorded[key] = played.result
 
     def finish(self) -> list[EpisodeResult]:
         """Close the files and put everything in order: by track, agent, condition and episode, however they ended."""
@@ -76,7 +76,7 @@ class RunLog:
             if path.exists():
                 sync(path)  # before the table says that they are there
         order = {key: index for index, key in enumerate(self._files)}
-        results = [self.found[key] for key in sorted(self.found, key=lambda key: (order[key[:3]], key[3]))]
+        results = [self.recorded[key] for key in sorted(self.recorded, key=lambda key: (order[key[:3]], key[3]))]
         self._write(results)
         return results
 

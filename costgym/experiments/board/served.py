@@ -41,14 +41,14 @@ class RunRecorder(ExitStack):
         finish_change(folder)
         write_atomically(folder / "run.json", config.to_json())
         self._log = self.enter_context(RunLog(folder, config))
-        played = {key[3] for key in self._log.found}
+        played = {key[3] for key in self._log.recorded}
         self._waiting = [index for index in range(self.row.condition.episodes) if index not in played]
         self._publish()
 
     @property
     def is_complete(self) -> bool:
         """Whether all episodes were played."""
-        return len(self._log.found) == self.row.condition.episodes
+        return len(self._log.recorded) == self.row.condition.episodes
 
     def make_env(self) -> Env:
         """An environment in which the run is played."""

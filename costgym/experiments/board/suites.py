@@ -158,7 +158,7 @@ _ALL = (
             settings=_ENFORCED,
             vary={"scenario": ("marketplace-writes",)},  # rows name their world, since the track `numbers` has the same view
         ),
-        _sessions("do-nothing", "bayes-index", "paced", "optimistic", "zoo:sessions", "informed-paced", episodes=60),
+        _sessions("do-nothing", "bayes-index", "paced", "optimistic", "zoo:sessions-v0", "informed-paced", episodes=60),
         SuiteWorld(
             (
                 "react", "react+deer", "react+ecoact", "react+btp", "toolplanner", "catp-plan", "catp-plan+deer",
@@ -285,7 +285,7 @@ _ALL = (
         "sessions of a hundred queries under one budget: memory, pacing and exploration beside each other",
         _sessions(
             "do-nothing", "random", "greedy", "bayes-index", "bayes-memory", "thompson", "paced", "optimistic",
-            "zoo:sessions", "informed-paced", episodes=300,
+            "zoo:sessions-v0", "informed-paced", episodes=300,
         ),
     ),
 )  # fmt: skip

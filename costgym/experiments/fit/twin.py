@@ -241,7 +241,7 @@ class Twin:
     """A simulated model fitted to a real one."""
 
     rates: Mapping[str, Rate]  # the fitted rates by name
-    kept: Mapping[str, str]  # rates that keep their default, and why
+    defaulted: Mapping[str, str]  # rates that keep their default, and why
     trials: Mapping[str, Sequence[Trial]]  # the opportunities of each fitted rate, with those in doubt shared
     episodes: int  # number of episodes that were read
 
@@ -262,7 +262,7 @@ class Twin:
             for name, rate in self.rates.items()
         }  # fmt: skip
         settings = {name: rate["value"] for name, rate in rates.items()}
-        fit = {"episodes": self.episodes, "interval": LEVEL, "rates": rates, "kept_at_default": dict(self.kept)}
+        fit = {"episodes": self.episodes, "interval": LEVEL, "rates": rates, "kept_at_default": dict(self.defaulted)}
         return {"models": {"twin": {"model": "simulated", **settings}}, "fit": fit}
 
 

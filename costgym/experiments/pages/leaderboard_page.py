@@ -96,8 +96,8 @@ def page_of(leaderboard: Mapping[str, Any], track: str | None = None, episodes: 
     groups = by_condition(leaderboard.get("rows") or [], leaderboard, grading)
     block = block_by_row(groups)
     rows = sorted((row for group in groups for row in group), key=lambda row: BLOCKS.index(block[id(row)]))
-    scenario = leaderboard.get("scenario")
-    scenario = scenario if isinstance(scenario, Mapping) else {"name": scenario} if scenario else {}
+    named = leaderboard.get("scenario") or {}
+    scenario = named if isinstance(named, Mapping) else {"name": named}
     columns = _columns(leaderboard)
     gradings = GRADINGS if columns[0].judge else (grading,)
     ranks = {name: _ranks(rows, leaderboard, name) for name in GRADINGS}
@@ -113,11 +113,7 @@ def page_of(leaderboard: Mapping[str, Any], track: str | None = None, episodes: 
         title=f"costgym leaderboard: {leaderboard.get('suite', '')}, seed {leaderboard.get('seed', '')}",
         grading=grading,
         heading=TRACKS[here].question if here in TRACKS else "Which agent for your budget?",
-        tracks=[
-            {"href": files[str(view["track"])], "title": TRACKS[str(view["track"])].title, "here": view["track"] == here}
-            for view in views
-            if len(views) > 1
-        ],
+        tracks=_track_links(views, files, here) if len(views) > 1 else [],
         track=here,
         sentence=_sentence(rows, groups, leaderboard),
         face=face.html if face else "",
@@ -127,9 +123,7 @@ def page_of(leaderboard: Mapping[str, Any], track: str | None = None, episodes: 
         condition=chosen,
         conditions=len(groups),
         varied=any(settings_label(row, leaderboard) for row in rows),
-        ranking_note=_ranking_note(
-            rows, columns[0], any(band for of_grading in ranks.values() for _, _, band in of_grading.values())
-        ),
+        ranking_note=_ranking_note(rows, columns[0], ranks),
         heads=_heads(columns, currency),
         more=len(columns) > COLUMNS,
         blocks=[
@@ -149,13 +143,24 @@ def page_of(leaderboard: Mapping[str, Any], track: str | None = None, episodes: 
         checked=_CHECKED if any(row.get("verified") for row in rows) else "",
         columns=[{"key": metric.key, "title": metric.heading(currency), "meaning": metric.meaning} for metric in columns],
         papers=papers_behind(rows),
-        footer=(
-            "95 % intervals: Wilson’s for shares, with the episodes of one task counted together, and percentiles "
-            "of a paired bootstrap over episodes for all other figures, in which every agent is resampled alike. "
-            f"Every figure counts all episodes that were asked for. Made by costgym {leaderboard.get('version', '')} from "
-            f"leaderboard.json ({leaderboard.get('format', '')}); the same seed gives the same page."
-        ),
+        footer=_footer(leaderboard),
         data=embedded({**(face.data if face else {}), "rows": _sorted_by(rows, columns, ranks, leaderboard)}),
+    )
+
+
+def _track_links(views: Sequence[Mapping[str, Any]], files: Mapping[str, str], here: str) -> list[dict[str, Any]]:
+    return [
+        {"href": files[str(view["track"])], "title": TRACKS[str(view["track"])].title, "here": view["track"] == here}
+        for view in views
+    ]
+
+
+def _footer(leaderboard: Mapping[str, Any]) -> str:
+    return (
+        "95 % intervals: Wilson’s for shares, with the episodes of one task counted together, and percentiles "
+        "of a paired bootstrap over episodes for all other figures, in which every agent is resampled alike. "
+        f"Every figure counts all episodes that were asked for. Made by costgym {leaderboard.get('version', '')} from "
+        f"leaderboard.json ({leaderboard.get('format', '')}); the same seed gives the same page."
     )
 
 
@@ -225,9 +230,9 @@ def _facts(leaderboard: Mapping[str, Any], rows: Sequence[Row], scenario: Mappin
     return [(name, value) for name, value in facts.items() if value not in (None, "")]
 
 
-def _ranking_note(rows: Sequence[Row], main: Metric, bands: bool) -> str:
+def _ranking_note(rows: Sequence[Row], main: Metric, ranks: Mapping[str, Ranks]) -> str:
     parts = [f"Ranked by {main.heading()[0].lower()}{main.heading()[1:]}, then by cost."]
-    if bands:
+    if any(band for of_grading in ranks.values() for _, _, band in of_grading.values()):
         parts.append(
             "Below a rank: the ranks that the agent may have, by a paired sign-flip test at 5 % over the same episodes, "
             "adjusted after Holm. Bold: no agent is significantly better."

@@ -122,7 +122,7 @@ def past_uses(
     lines: list[str] = []
     for path in (SHIPPED / name, cached):
         if path.is_file():
-            text, lines = _kept(path, path.stat().st_mtime_ns, chosen.uses * tools, most)
+            text, lines = _cached_lines(path, path.stat().st_mtime_ns, chosen.uses * tools, most)
             if text is not None:
                 return text
     collected = _collected(scenario, chosen, lines, engine, None, progress)
@@ -203,7 +203,7 @@ def _explored(scenario: Scenario, settings: ExperienceSettings) -> Scenario:
 
 
 @lru_cache(maxsize=4)  # making a board and each check of it ask for the same of every track
-def _kept(path: Path, stamp: int, uses: float, most: int) -> tuple[str | None, list[str]]:
+def _cached_lines(path: Path, stamp: int, uses: float, most: int) -> tuple[str | None, list[str]]:
     """The text of a packed file's first lines that hold so many uses; None where all hold fewer, and then the lines."""
     try:
         lines = read_packed(path).decode().splitlines(keepends=True)

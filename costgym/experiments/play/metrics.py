@@ -110,16 +110,8 @@ def summarise(
     Source: BTP, section 3.1 (metrics).
     """
     check_known("grading", grading, GRADINGS)
-    records = sorted(results, key=lambda r: r.episode)
-    if not records:
-        raise ConfigError("summary", "expected at least one episode record, got none")
+    records = _of_one_row(results)
     first = records[0]
-    for record in records:
-        for name in ("agent", "model", "env", "budget", "settings"):
-            if getattr(record, name) != getattr(first, name):
-                raise ConfigError(
-                    "summary", f"expected records of one {name}, got {getattr(first, name)!r} and {getattr(record, name)!r}"
-                )
     wanted = tuple(r.episode for r in records) if episodes is None else tuple(range(episodes))
     by_episode = _by_episode(records)
     if not by_episode.keys() <= set(wanted):
@@ -129,11 +121,7 @@ def summarise(
     played = [by_episode.get(index) for index in wanted]
     numerators, denominators = _sums(played, extra)
     figures = [_ratio(numerators[:, m], denominators[:, m]) for m in range(len(names))]
-    lows, highs = intervals(numerators, denominators, wanted, seed, resamples, group=seeds)
-    for m, name in enumerate(names):
-        if name in _SHARES and (share := figures[m]) is not None:
-            trials = independent_trials(_grouped(numerators[:, m], seeds), _grouped(denominators[:, m], seeds))
-            lows[m], highs[m] = wilson(share, trials)
+    bounds = intervals(numerators, denominators, wanted, seed, resamples, group=seeds)
     counted = [record for record in records if not record.void]
     read, cached = (math.fsum(record.figures.get(name, 0.0) for record in counted) for name in TOKEN_CLASSES[:2])
     return {
@@ -156,12 +144,44 @@ def summarise(
         "verified": None,
         "errors": {origin: sum(r.errors[origin] for r in counted) for origin in ORIGINS},
         **({"by_level": _by_level(counted)} if _LEVEL in first.figures else {}),
-        "ci95": {
-            name: [_tidy(float(low)), _tidy(float(high))]
-            for name, low, high, figure in zip(names, lows, highs, figures, strict=True)
-            if figure is not None
-        },
+        "ci95": _ci95(names, figures, bounds, numerators, denominators, seeds),
     }
+
+
+def _ci95(
+    names: Sequence[str],
+    figures: Sequence[float | None],
+    bounds: tuple[FloatArray, FloatArray],
+    numerators: FloatArray,
+    denominators: FloatArray,
+    seeds: int,
+) -> dict[str, list[float | None]]:
+    """The intervals of the figures that are there: Wilson's for shares, and the bootstrap's `bounds` for all others."""
+    ends = {}
+    for m, (name, figure) in enumerate(zip(names, figures, strict=True)):
+        low, high = bounds[0][m], bounds[1][m]
+        if figure is None:
+            continue
+        if name in _SHARES:
+            trials = independent_trials(_grouped(numerators[:, m], seeds), _grouped(denominators[:, m], seeds))
+            low, high = wilson(figure, trials)
+        ends[name] = [_tidy(float(low)), _tidy(float(high))]
+    return ends
+
+
+def _of_one_row(results: Iterable[EpisodeResult]) -> list[EpisodeResult]:
+    """The records in the order of their episodes; ConfigError where there are none or two differ in what makes a row."""
+    records = sorted(results, key=lambda r: r.episode)
+    if not records:
+        raise ConfigError("summary", "expected at least one episode record, got none")
+    first = records[0]
+    for record in records:
+        for name in ("agent", "model", "env", "budget", "settings"):
+            if getattr(record, name) != getattr(first, name):
+                raise ConfigError(
+                    "summary", f"expected records of one {name}, got {getattr(first, name)!r} and {getattr(record, name)!r}"
+                )
+    return records
 
 
 def _reasons(name: str, messages: Iterable[str]) -> dict[str, dict[str, int]]:

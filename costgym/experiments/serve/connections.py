@@ -60,35 +60,39 @@ class _Timer:
             self._handle = None
 
 
+class _Patient:
+    """Closes the connection of a client that does not read its answers in time."""
+
+    timeout_s: float
+    transport: asyncio.Transport
+
+    def __init__(self, config: Config, *args: Any, **kwargs: Any) -> None:
+        super().__init__(config, *args, **kwargs)  # type: ignore[call-arg]
+        self._head, self._reading = _Timer(self.timeout_s), _Timer(self.timeout_s)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()  # type: ignore[misc]
+        # aborted, not closed: closing would wait for the very client that does not read
+        self._reading.start(self.transport.abort)
+
+    def resume_writing(self) -> None:
+        self._reading.stop()
+        super().resume_writing()  # type: ignore[misc]
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._head.stop()
+        self._reading.stop()
+        super().connection_lost(exc)  # type: ignore[misc]
+
+
 def protocols(limits: Limits) -> tuple[type[H11Protocol], type[WebSocketsSansIOProtocol]]:
     """Make Uvicorn's protocol classes with the time-outs of `limits` and its number of connections of an address."""
     connections: Counter[str] = Counter()
 
-    class Patient:
-        """Closes the connection of a client that does not read its answers in time."""
-
-        transport: asyncio.Transport
-
-        def __init__(self, config: Config, *args: Any, **kwargs: Any) -> None:
-            super().__init__(config, *args, **kwargs)  # type: ignore[call-arg]
-            self._head, self._reading = _Timer(limits.timeout_s), _Timer(limits.timeout_s)
-
-        def pause_writing(self) -> None:
-            super().pause_writing()  # type: ignore[misc]
-            # aborted, not closed: closing would wait for the very client that does not read
-            self._reading.start(self.transport.abort)
-
-        def resume_writing(self) -> None:
-            self._reading.stop()
-            super().resume_writing()  # type: ignore[misc]
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            self._head.stop()
-            self._reading.stop()
-            super().connection_lost(exc)  # type: ignore[misc]
-
-    class Http(Patient, H11Protocol):
+    class Http(_Patient, H11Protocol):
         """HTTP that also closes the connection if the head of a request does not arrive in time, or its client has too many."""
+
+        timeout_s = limits.timeout_s
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
@@ -119,9 +123,10 @@ def protocols(limits: Limits) -> tuple[type[H11Protocol], type[WebSocketsSansIOP
             if self.scope is not before:
                 self._head.stop()  # a whole head has come
 
-    class Socket(Patient, WebSocketsSansIOProtocol):
+    class Socket(_Patient, WebSocketsSansIOProtocol):
         """A WebSocket with the time-out for reading."""
 
+        timeout_s = limits.timeout_s
         counted: "_Counted | None" = None
 
         def connection_lost(self, exc: Exception | None) -> None:

@@ -62,38 +62,16 @@ def marketplace(
 
         return solve
 
-    class Candidates:
-        """The tools of the sample that is being played."""
-
-        async def tools(self) -> list[Tool]:
-            return _tools(_playing())[:-1]  # `react` brings its own `finish`
-
-    @scorer(metrics=[{"success": [mean(), stderr()], "*": [mean()]}, cost_per_success()])  # type: ignore[untyped-decorator]
-    def world() -> Scorer:
-        async def score(state: TaskState, target: Target) -> Score:
-            episode = _EPISODES[state.uuid]
-            episode.finish(state.output.completion, give_up=not state.output.completion)
-            figures = episode.score()
-            # Inspect wants the same figures of every sample, and a task that cannot be solved has no optimum
-            optimum = figures.pop("optimum_price", None)
-            about = {"exceeded": episode.exceeded, "task": state.sample_id, "optimum_price": optimum}
-            return Score(value=dict(figures), answer=state.output.completion, metadata=about)
-
-        return score
-
-    async def close(state: TaskState) -> None:
-        _EPISODES.pop(state.uuid, None)
-
     return Task(
         dataset=MemoryDataset(samples, name=f"costgym-{scenario}-{split}"),
         setup=open_episode(),
         solver=react(
             prompt=AgentPrompt(instructions=INSTRUCTIONS, assistant_prompt=None, submit_prompt=None),
-            tools=[Candidates()],
+            tools=[_Candidates()],
             submit=AgentSubmit(name=FINISH.name, description=FINISH.description, answer_only=True),
             on_continue=_goes_on,
         ),
-        cleanup=close,
+        cleanup=_close,
         scorer=world(),
         cost_limit=cost_limit,
         turn_limit=64,
@@ -123,6 +101,33 @@ def cost_per_success() -> Metric:
         return float(sum(value["price"] for value in values) / passed) if passed else float("nan")
 
     return measure
+
+
+@scorer(metrics=[{"success": [mean(), stderr()], "*": [mean()]}, cost_per_success()])  # type: ignore[untyped-decorator]
+def world() -> Scorer:
+    """Score a sample as the world grades its episode."""
+
+    async def score(state: TaskState, target: Target) -> Score:
+        episode = _EPISODES[state.uuid]
+        episode.finish(state.output.completion, give_up=not state.output.completion)
+        figures = episode.score()
+        # Inspect wants the same figures of every sample, and a task that cannot be solved has no optimum
+        optimum = figures.pop("optimum_price", None)
+        about = {"exceeded": episode.exceeded, "task": state.sample_id, "optimum_price": optimum}
+        return Score(value=dict(figures), answer=state.output.completion, metadata=about)
+
+    return score
+
+
+class _Candidates:
+    """The tools of the sample that is being played."""
+
+    async def tools(self) -> list[Tool]:
+        return _tools(_playing())[:-1]  # `react` brings its own `finish`
+
+
+async def _close(state: TaskState) -> None:
+    _EPISODES.pop(state.uuid, None)
 
 
 def _playing() -> ToolEpisode:

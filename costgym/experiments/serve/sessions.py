@@ -78,7 +78,7 @@ class Session:
         self._tape: Tape | None = None
         self._scheduled: Scheduled | None = None
         self.hang_up: Callable[[], Awaitable[None]] | None = None
-        self.asked: dict[str, Any] = {}
+        self.wish: dict[str, Any] = {}
         self._next_seed: int | None = seed
         self._bucket = bucket
         self._episode_id: str | None = None  # of the episode that has begun

@@ -44,7 +44,7 @@ INSTRUCTIONS = (
 )
 
 
-def _own(name: str, description: str, properties: dict[str, Any] | None = None, *required: str) -> types.Tool:
+def _tool(name: str, description: str, properties: dict[str, Any] | None = None, *required: str) -> types.Tool:
     schema = {"type": "object", "properties": properties or {}, "required": list(required)}
     return types.Tool(name=name, description=description, input_schema=schema)
 
@@ -52,10 +52,10 @@ def _own(name: str, description: str, properties: dict[str, Any] | None = None, 
 _SECONDS = {"type": "number", "minimum": 0, "maximum": 86_400}
 _ANSWER = {"type": "string", "description": "Everything the user asked for."}
 OURS = (
-    _own("task", "What the user wants. Costs nothing."),
-    _own("budget", "What was spent, what is left, and what a call of each tool costs now. Costs nothing."),
-    _own("wait", "Let simulated time pass, for example until a rate limit is over.", {"seconds": _SECONDS}, "seconds"),
-    _own(
+    _tool("task", "What the user wants. Costs nothing."),
+    _tool("budget", "What was spent, what is left, and what a call of each tool costs now. Costs nothing."),
+    _tool("wait", "Let simulated time pass, for example until a rate limit is over.", {"seconds": _SECONDS}, "seconds"),
+    _tool(
         "finish", "Submit the final answer and end the episode.", {"answer": _ANSWER, "give_up": {"type": "boolean"}}, "answer"
     ),
 )
@@ -155,8 +155,8 @@ class Tools:
                 except BaseException:
                     self.sessions.close(session)
                     raise
-                session.asked = wish
-            elif wish and wish != session.asked:
+                session.wish = wish
+            elif wish and wish != session.wish:
                 raise Refused(f"the session {name!r:.80} was opened with another seed or task; choose another name")
             self.sessions.use(session)
         except Refused as error:
@@ -203,7 +203,7 @@ def describe(env: "MarketplaceChatEnv") -> list[types.Tool]:
             )
         )
     functions = [(function.name, function.description, dict(function.parameters)) for function in env.more_functions]
-    more = [_own(name, about, takes["properties"], *takes.get("required", ())) for name, about, takes in functions]
+    more = [_tool(name, about, takes["properties"], *takes.get("required", ())) for name, about, takes in functions]
     named = [tool.name for tool in more]
     return [*tools, *more, *(tool for tool in OURS if tool.name not in named)]  # a session has a `wait` of its own
 

@@ -1,7 +1,7 @@
 """Arguments of a kernel that are unpacked once and not at every call.
 
 Numba looks into each array among a kernel's arguments at each call. That takes 11 microseconds for the arrays of a step, and
-0.7 with this module (`benchmarks/tricks.py`, one core of a shared Xeon, 2026-11-25): next to nothing beside a large batch, but
+0.7 with this module (one core of a shared Xeon, 2026-11-25): next to nothing beside a large batch, but
 several times what one episode's step takes. `BoundArguments` writes into memory what it finds there, and `bound_arguments`
 reads it from there, inside a kernel that is given nothing else.
 """
@@ -37,8 +37,8 @@ _extending.register_model(BoundArgumentsType)(_extending.models.OpaqueModel)
 
 
 @_extending.unbox(BoundArgumentsType)
-def _unbox(_: Any, found: Any, call: Any) -> Any:
-    number = call.pyapi.object_getattr_string(found, "address")
+def _unbox(_: Any, bound: Any, call: Any) -> Any:
+    number = call.pyapi.object_getattr_string(bound, "address")
     address = call.pyapi.long_as_voidptr(number)
     call.pyapi.decref(number)
     return _extending.NativeValue(address)
@@ -79,10 +79,10 @@ def _part(context: Any, builder: Any, content: Any, memory: Any, number: int) ->
         return whole
 
     kind = context.data_model_manager[content].get_data_type()
-    place = numba.core.cgutils.gep_inbounds(builder, builder.bitcast(memory, kind.as_pointer()), 0, number)
+    pointer = numba.core.cgutils.gep_inbounds(builder, builder.bitcast(memory, kind.as_pointer()), 0, number)
     if isinstance(content.types[number], _types.BaseNamedTuple):
-        return builder.bitcast(place, memory.type)
-    return model.from_data(builder, load(model.get_data_type(), place))
+        return builder.bitcast(pointer, memory.type)
+    return model.from_data(builder, load(model.get_data_type(), pointer))
 
 
 @_extending.infer_getattr

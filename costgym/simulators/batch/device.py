@@ -1,8 +1,9 @@
 """Rows of a kernel as the threads of a GPU, or one after the other where there is none.
 
-A *row function* plays row `i` of its arrays: ``row(*arguments, i)``. Here it runs for all rows, on a device that also holds the
-arrays. A GPU runs what the CPU runs, compiled from the same functions, and both give the same bits: nothing is fused
-(``a * b + c`` is rounded twice), and logarithms and exponentials are our own or come from tables.
+A *row function* plays row `i` of its arrays: ``row(*arguments, i)``, or ``row(*arguments, i, lane)`` where several threads
+share a row. Here it runs for all rows, on a device that also holds the arrays. A GPU runs what the CPU runs, compiled from the
+same functions, and both give the same bits: nothing is fused (``a * b + c`` is rounded twice), and logarithms and exponentials
+are our own or come from tables.
 """
 
 # mypy: disable-error-code="untyped-decorator,no-any-return"
@@ -15,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from costgym.simulators.batch.rng import inlined, numba
+from costgym.simulators.batch.rng import INTERPRETED, inlined, numba
 from costgym.simulators.errors import ConfigError, require
 
 THREADS_PER_BLOCK = 128
@@ -37,11 +38,12 @@ class Device(Protocol):
     def view(self, tensor: Any) -> Any:
         """A PyTorch tensor of the device as the array that kernels take, without a copy."""
 
-    def tensor(self, array: Any) -> Any:
-        """A device's array as a PyTorch tensor, without a copy."""
+    def launch(self, row: Row, count: int, *arguments: Any, lanes: int = 1) -> None:
+        """Run a row function for rows 0 to ``count - 1``, with so many threads each, after everything launched before."""
 
-    def launch(self, row: Row, count: int, *arguments: Any) -> None:
-        """Run a row function for rows 0 to ``count - 1``, after everything launched before."""
+    def capture(self, play: Callable[[], None]) -> Callable[[], None]:
+        """A function that does at once, whenever it is called, what `play` launches and what PyTorch does in it. All was done
+        before, so that nothing is left to compile; what `play` makes is overwritten at each call."""
 
 
 def find_device(name: str) -> Device:
@@ -68,11 +70,11 @@ class Cpu:
     def view(self, tensor: Any) -> Any:
         return tensor.numpy()
 
-    def tensor(self, array: Any) -> Any:
-        return require("torch", "train").from_numpy(array)
+    def launch(self, row: Row, count: int, *arguments: Any, lanes: int = 1) -> None:
+        _loop(row, lanes)(count, arguments)
 
-    def launch(self, row: Row, count: int, *arguments: Any) -> None:
-        _loop(row)(count, arguments)
+    def capture(self, play: Callable[[], None]) -> Callable[[], None]:
+        return play
 
 
 class Gpu:
@@ -99,13 +101,18 @@ class Gpu:
     def view(self, tensor: Any) -> Any:
         return self._cuda.as_cuda_array(tensor, sync=False)
 
-    def tensor(self, array: Any) -> Any:
-        return self._torch.as_tensor(array, device=self.name)
-
-    def launch(self, row: Row, count: int, *arguments: Any) -> None:
-        blocks = -(-count // THREADS_PER_BLOCK)
+    def launch(self, row: Row, count: int, *arguments: Any, lanes: int = 1) -> None:
+        blocks = -(-count * lanes // THREADS_PER_BLOCK)
         with self._cuda.gpus[self._number], _rounded_twice():
-            _kernel(row)[blocks, THREADS_PER_BLOCK, self._stream()](count, arguments)
+            _kernel(row, lanes)[blocks, THREADS_PER_BLOCK, self._stream()](count, arguments)
+
+    def capture(self, play: Callable[[], None]) -> Callable[[], None]:
+        graph = self._torch.cuda.CUDAGraph()
+        # the stream of the capture is PyTorch's present one inside, so that kernels are launched on it too
+        with self._torch.cuda.device(self._number), self._torch.cuda.graph(graph):
+            play()
+        replay: Callable[[], None] = graph.replay
+        return replay
 
     def _stream(self) -> Any:
         # on PyTorch's stream, kernels and tensors keep their order without waiting for each other
@@ -129,11 +136,11 @@ def take_words(streams: Any, words: Any, taken: Any, i: int) -> None:
 
 def _callable(row: Row) -> Any:
     """A row function that may be called with a tuple of arguments, and by numba-cuda."""
-    return inlined(row.py_func)
+    return row if INTERPRETED else inlined(row.py_func)
 
 
 @cache
-def _loop(row: Row) -> Any:
+def _loop(row: Row, lanes: int) -> Any:
     one = _callable(row)
 
     @numba.njit(nogil=True, _nrt=False)
@@ -141,10 +148,16 @@ def _loop(row: Row) -> Any:
         for i in range(count):
             one(*arguments, i)
 
-    return loop
+    @numba.njit(nogil=True, _nrt=False)
+    def shared(count: int, arguments: Any) -> None:
+        for i in range(count):
+            for lane in range(lanes):
+                one(*arguments, i, lane)
+
+    return loop if lanes == 1 else shared
 
 
-def _thread(row: Row) -> Callable[..., None]:
+def _thread(row: Row, lanes: int = 1) -> Callable[..., None]:
     cuda = _numba_cuda()
     one = _callable(row)
 
@@ -153,13 +166,18 @@ def _thread(row: Row) -> Callable[..., None]:
         if i < count:
             one(*arguments, i)
 
-    return thread
+    def shared(count: int, arguments: Any) -> None:
+        number = cuda.grid(1)
+        if number < count * lanes:
+            one(*arguments, number // lanes, number % lanes)
+
+    return thread if lanes == 1 else shared
 
 
 @cache
-def _kernel(row: Row) -> Any:
+def _kernel(row: Row, lanes: int = 1) -> Any:
     # linking at run time would fuse again; `jit(lto=False)(function)` would drop the option, in numba-cuda 0.30.4
-    return _numba_cuda().jit(_thread(row), lto=False)
+    return _numba_cuda().jit(_thread(row, lanes), lto=False)
 
 
 @contextmanager

@@ -34,7 +34,7 @@ def begin(tables: Any, rules: Any, state: Any, i: int, row: int, seed: Any) -> N
     clear_row(state.slots, i)
     e = state.episodes[i]
     e.seed, e.task, e.next = seed, row, -1
-    e.known = tables.given[row]
+    e.known = tables.known[row]
     e.seen_known = e.known
     if rules.burst_every_s > 0.0:
         clear_row(state.bursts, i)

@@ -1,6 +1,6 @@
 """Memory operations for kernels: copy or clear whole rows at once, and prefetch cache lines.
 
-On a GPU, where there is no block copy, a row is copied or cleared word by word.
+On a GPU, where there is no block copy, a row is copied or cleared word by word, by one thread or by several together.
 """
 
 # mypy: disable-error-code="misc,untyped-decorator,no-any-return"
@@ -26,16 +26,33 @@ def _on_gpu(context: Any) -> bool:
     return type(context).__name__ == "CUDATargetContext"
 
 
-def _word(array: Any) -> int:
-    """Bytes of the largest word that divides the elements of an array type and suits their alignment."""
-    dtype = numba.np.numpy_support.as_dtype(array.dtype)
-    return int(min(8, dtype.alignment))
+def _word(*arrays: Any) -> int:
+    """Bytes of the largest word that divides the elements of some types of arrays and suits their alignment."""
+    return min(8, *(int(numba.np.numpy_support.as_dtype(array.dtype).alignment) for array in arrays))
 
 
-def _words(builder: Any, place: Any, size: Any, word: int) -> Any:
-    """A pointer to words, and their number."""
-    ir = require("llvmlite.ir", "train")
-    return builder.bitcast(place, ir.IntType(8 * word).as_pointer()), builder.udiv(size, ir.Constant(size.type, word))
+def _move(builder: Any, places: Sequence[Any], size: Any, word: int, lane: Any, lanes: Any) -> None:
+    """Copy the second of two places in memory to the first, or clear the only one: by words of 16 bytes, where all are aligned
+    to 16, and otherwise by smaller ones, of which the first is number `lane` and the next ones follow `lanes` further on."""
+    ir, cgutils = require("llvmlite.ir", "train"), numba.core.cgutils
+
+    def loop(kind: Any, width: int) -> None:
+        words = [builder.bitcast(place, kind.as_pointer()) for place in places]
+        count = builder.udiv(size, ir.Constant(size.type, width))
+        with cgutils.for_range_slice(builder, lane, count, lanes, inc=True) as (index, _):
+            of = [builder.gep(each, [index]) for each in words]
+            moved = ir.Constant(kind, None) if len(of) == 1 else builder.load(of[1], align=width)
+            builder.store(moved, of[0], align=width)
+
+    bits = size
+    for place in places:
+        bits = builder.or_(bits, builder.ptrtoint(place, size.type))
+    odd = builder.and_(bits, ir.Constant(size.type, 15))
+    with builder.if_else(builder.icmp_unsigned("==", odd, ir.Constant(size.type, 0))) as (wide, narrow):
+        with wide:
+            loop(ir.VectorType(ir.IntType(64), 2), 16)
+        with narrow:
+            loop(ir.IntType(8 * word), word)
 
 
 def _row(context: Any, builder: Any, kind: Any, array: Any, i: Any) -> tuple[Any, Any]:
@@ -57,15 +74,41 @@ def copy_row(typing_context: Any, target: Any, i: Any, source: Any, j: Any) -> A
         places, size = [place for place, _ in rows], rows[0][1]
         # NVVM has no call for a block of memory, and byte by byte would be eight times as many accesses
         if _on_gpu(context):
-            word = min(_word(signature.args[0]), _word(signature.args[2]))
-            (to, count), (of, _) = (_words(builder, place, size, word) for place in places)
-            with numba.core.cgutils.for_range(builder, count) as loop:
-                builder.store(builder.load(builder.gep(of, [loop.index])), builder.gep(to, [loop.index]))
+            _move(builder, places, size, _word(signature.args[0], signature.args[2]), size.type(0), size.type(1))
         else:
             numba.core.cgutils.raw_memcpy(builder, *places, size, 1, align=1)
         return context.get_dummy_value()
 
     return signature, generate
+
+
+@unless_interpreted(plain.copy_share)
+@numba.extending.intrinsic
+def copy_share(typing_context: Any, target: Any, i: Any, source: Any, j: Any, lane: Any, lanes: Any) -> Any:
+    """The share of one of the `lanes` that do `copy_row` together, next to each other in memory at every moment."""
+    whole = numba.types.int64
+    signature = numba.types.void(target, whole, source, whole, whole, whole)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        rows = [_row(context, builder, signature.args[k], *arguments[k : k + 2]) for k in (0, 2)]
+        places, size = [place for place, _ in rows], rows[0][1]
+        _move(builder, places, size, _word(signature.args[0], signature.args[2]), *arguments[4:])
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@unless_interpreted(plain.take_place)
+@numba.extending.intrinsic
+def take_place(typing_context: Any, counter: Any) -> Any:
+    """Add one to the only number of an array, whoever else does; returns what it was."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        place, _ = _row(context, builder, signature.args[0], arguments[0], require("llvmlite.ir", "train").IntType(64)(0))
+        word = require("llvmlite.ir", "train").IntType(64)
+        return builder.atomic_rmw("add", builder.bitcast(place, word.as_pointer()), word(1), "monotonic")
+
+    return numba.types.int64(counter), generate
 
 
 @unless_interpreted(plain.clear_row)
@@ -77,11 +120,7 @@ def clear_row(typing_context: Any, target: Any, i: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         place, size = _row(context, builder, signature.args[0], *arguments)
         if _on_gpu(context):
-            word = _word(signature.args[0])
-            to, count = _words(builder, place, size, word)
-            with numba.core.cgutils.for_range(builder, count) as loop:
-                zero = require("llvmlite.ir", "train").IntType(8 * word)(0)
-                builder.store(zero, builder.gep(to, [loop.index]))
+            _move(builder, [place], size, _word(signature.args[0]), size.type(0), size.type(1))
         else:
             numba.core.cgutils.memset(builder, place, size, 0)
         return context.get_dummy_value()

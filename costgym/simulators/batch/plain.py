@@ -33,6 +33,18 @@ def copy_row(target: Any, i: int, source: Any, j: int) -> None:
     target[i] = source[j]
 
 
+def copy_share(target: Any, i: int, source: Any, j: int, lane: int, lanes: int) -> None:
+    """Copy a row, which the first of the `lanes` does alone here."""
+    if lane == 0:
+        target[i] = source[j]
+
+
+def take_place(counter: Any) -> int:
+    """Add one to the only number of an array; returns what it was."""
+    counter[0] += 1
+    return int(counter[0]) - 1
+
+
 def clear_row(target: Any, i: int) -> None:
     """Set a row of an array to zero."""
     target[i] = np.zeros((), target.dtype)

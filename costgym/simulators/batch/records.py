@@ -111,22 +111,22 @@ def in_outage(tables: Any, rules: Any, state: Any, i: Any, of: Any, at_s: Any) -
     if of.outage < 0:
         return False
     # of all outages only the first one that ends later is kept
-    e, kept = state.episodes[i], state.bursts[i, of.outage]
-    if kept.count > 0 and at_s < kept.before:  # the time lies before the outage that is kept, so begin again
-        kept.count = 0
-    if kept.count == 0:
-        kept.before, kept.begin, kept.end = -np.inf, 0.0, 0.0
-    while kept.count == 0 or kept.end <= at_s:
+    e, burst = state.episodes[i], state.bursts[i, of.outage]
+    if burst.count > 0 and at_s < burst.before:  # the time lies before the outage that is kept, so begin again
+        burst.count = 0
+    if burst.count == 0:
+        burst.before, burst.begin, burst.end = -np.inf, 0.0, 0.0
+    while burst.count == 0 or burst.end <= at_s:
         slots = np.int64(tables.slot_count[e.task])
-        _, _, u_gap, u_length = uniforms(e.seed, tables.number[e.task], kept.count * (slots + 1) + of.outage_slot)
-        first = kept.count == 0
+        _, _, u_gap, u_length = uniforms(e.seed, tables.number[e.task], burst.count * (slots + 1) + of.outage_slot)
+        first = burst.count == 0
         if not first:
-            kept.before = kept.end
-        kept.begin, kept.end = outage_after(
-            rules.burst_every_s, rules.burst_lasts_s, rules.burst_at_first, first, kept.end, u_gap, u_length
+            burst.before = burst.end
+        burst.begin, burst.end = outage_after(
+            rules.burst_every_s, rules.burst_lasts_s, rules.burst_at_first, first, burst.end, u_gap, u_length
         )
-        kept.count += 1
-    return kept.begin <= at_s
+        burst.count += 1
+    return burst.begin <= at_s
 
 
 # -- idle instances: of all candidates on one stack at the back of a row -------------------------------------------------------
@@ -384,8 +384,8 @@ def wants_effect(tables: Any, e: Any, need: Any) -> Any:
     return (tables.state[e.task] >> np.uint64(need)) & _ONE != 0
 
 
-def asked(tables: Any, e: Any, need: Any) -> Any:
-    return (tables.told[e.task] >> np.uint64(need)) & _ONE != 0
+def must_be_stated(tables: Any, e: Any, need: Any) -> Any:
+    return (tables.stated[e.task] >> np.uint64(need)) & _ONE != 0
 
 
 def record(state: Any, i: Any, of: Any) -> Any:

@@ -80,12 +80,12 @@ def compiled(function: Callable[..., Any], **options: Any) -> Any:
 def say_compiling(kernel: Any, what: str) -> None:
     """Say once, on standard error unless logging is set up otherwise, that a kernel has to be compiled, which takes a while."""
     cache_file = getattr(getattr(kernel, "_cache", None), "_cache_file", None)
-    if not INTERPRETED and cache_file is not None and what not in _said and not cache_file._load_index():
-        _said.add(what)
+    if not INTERPRETED and cache_file is not None and what not in _announced and not cache_file._load_index():
+        _announced.add(what)
         logging.getLogger("costgym").warning("costgym compiles %s, about a minute; what is compiled is kept on disk", what)
 
 
-_said: set[str] = set()
+_announced: set[str] = set()
 
 
 def _or_empty(load_index: Callable[[], dict[Any, Any]]) -> Callable[[], dict[Any, Any]]:
@@ -241,10 +241,10 @@ def philox(key_0: Any, key_1: Any, counter: Any) -> Any:
 
 @unless_interpreted(plain.uniforms)
 @compiled
-def uniforms(seed: Any, task: Any, place: Any) -> Any:
-    """The four uniforms at a place (k * slots + slot) of an episode's table, in the order of `draws`' purposes."""
+def uniforms(seed: Any, task: Any, index: Any) -> Any:
+    """The four uniforms at an index (k * slots + slot) of an episode's table, in the order of `draws`' purposes."""
     # NumPy counts before it draws, so the first block is that of counter 1
-    a, b, c, d = philox(seed, task, np.uint64(place) + _ONE)
+    a, b, c, d = philox(seed, task, np.uint64(index) + _ONE)
     return (
         # the upper 53 bits, all that a float between 0 and 1 holds: NumPy makes its floats in the same way
         np.float64(a >> _ELEVEN) * _UNIT,

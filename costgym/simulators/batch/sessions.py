@@ -101,15 +101,14 @@ SessionState: Any = namedtuple("SessionState", (*State._fields, "sessions"))
 
 class SessionBatch(Batch):
     """N episodes of the drawn `sessions`, under one `budget` for all or, where it is None, each session's own, with at most
-    `at_once` calls in flight, or any number where that is None."""
+    `at_once` calls in flight, or any number where that is None, and at most `most` calls in an episode."""
 
     state: Any  # a `SessionState`
 
     def __init__(
-        self, rules: SessionRules, count: int, budget: Budget | None, enforcement: Enforcement, at_once: int | None
+        self, rules: SessionRules, count: int, budget: Budget | None, enforcement: Enforcement, at_once: int | None, most: int
     ) -> None:
-        self.world, self.count, self.at_once, self.numbers = session_world(rules, 0), count, at_once, []
-        self.most = None
+        self.world, self.count, self.at_once, self.most, self.numbers = session_world(rules, 0), count, at_once, most, []
         self.session_rules, self._budget = rules, budget
         # with seconds limited, a call may be cut off while it loads, and then costs nothing
         self.rules = make_rules(self.world, budget or Budget(), enforcement)._replace(
@@ -205,10 +204,10 @@ def _empty_tables(of: Any, rules: SessionRules, count: int) -> Tables:
         version=np.zeros((count, 1, kinds), np.int32),
         serves=np.zeros((count, tools), np.uint64),
         required=np.zeros(count, np.uint64),
-        given=np.zeros(count, np.uint64),
+        known=np.zeros(count, np.uint64),
         effects=np.zeros((1, 1), EFFECT),
         state=np.zeros(1, np.uint64),
-        told=np.zeros(1, np.uint64),
+        stated=np.zeros(1, np.uint64),
         amount=np.zeros((1, 1)),
         pass_chance=np.zeros((1, 1)),
         **kind_rows(of, count),

@@ -137,17 +137,17 @@ class Batch:
             raise ConfigError("batch", f"expected at most {np.iinfo(np.int16).max} candidates and calls a window")
         self.records = self._fitting_records()
         room = self._first_room()
-        self.state = self._fresh_state(width, room, self._places(room), self._largest.windows)
+        self.state = self._fresh_state(width, room, self._columns_for(room), self._largest.windows)
 
-    def _fresh_state(self, width: int, room: int, places: int, windows: int, bursts: int = 1) -> State:
+    def _fresh_state(self, width: int, room: int, columns: int, windows: int, bursts: int = 1) -> State:
         """Arrays with so many columns for episodes that have not begun."""
         count, rules, tables, records = self.count, self.rules, self.tables, self.records
         return State(
             episodes=np.zeros(count, EPISODE),
             slots=np.zeros((count, width), records.slot),
             calls=np.zeros((count, room), records.call),
-            times=np.zeros((count, places)),
-            numbers=np.zeros((count, places), records.number),
+            times=np.zeros((count, columns)),
+            numbers=np.zeros((count, columns), records.number),
             bills=np.zeros((count, room) if rules.track_bills else (1, 1), BILL),
             windows=np.zeros((count, windows)),
             news=np.zeros((count, room + tables.event_at.shape[1]), records.news),
@@ -174,8 +174,8 @@ class Batch:
             return self.at_once
         return _FIRST_ROOM if self.most is None else min(_FIRST_ROOM, self.most)
 
-    def _places(self, room: int) -> int:
-        """The places for calls in flight and idle instances.
+    def _columns_for(self, room: int) -> int:
+        """The columns for calls in flight and idle instances.
 
         Where one call is in flight at a time, a tool has at most one instance: an idle one is taken, or dropped if it is cold.
         """
@@ -191,7 +191,7 @@ class Batch:
         self.records, state = self._fitting_records(), self.state
         room = state.calls.shape[1]
         self.state = replaced(
-            self._with_room(room, max(state.times.shape[1], self._places(room))),
+            self._with_room(room, max(state.times.shape[1], self._columns_for(room))),
             slots=state.slots.astype(self.records.slot, copy=False),
             windows=_wider(state.windows, self._largest.windows),
             entities=_wider(state.entities, self.tables.after.shape[2]) if self.rules.writes else state.entities,
@@ -204,7 +204,7 @@ class Batch:
         return sum(array.nbytes for array in self.state)
 
     def make_room(self, used: int) -> None:
-        """Widen the arrays before the next action, where an episode that uses `used` places could outgrow them."""
+        """Widen the arrays before the next action, where an episode that uses `used` columns could outgrow them."""
         # checked between actions, so that kernels need not look whether a row is full
         if self.at_once is not None or used < self.state.calls.shape[1]:
             return
@@ -225,15 +225,15 @@ class Batch:
         if self.at_once is None:
             self.state = self._with_room(self.most + 1, self.most + 1)
 
-    def _with_room(self, room: int, places: int) -> State:
+    def _with_room(self, room: int, columns: int) -> State:
         """The state with room for a number of calls in flight, and of these with idle instances."""
         state, records = self.state, self.records
         news = room + self.tables.event_at.shape[1]
         return replaced(
             state,
             calls=_wider(state.calls, room).astype(records.call, copy=False),
-            times=_wider_ends(state.times, places, state.episodes),
-            numbers=_wider_ends(state.numbers, places, state.episodes).astype(records.number, copy=False),
+            times=_wider_ends(state.times, columns, state.episodes),
+            numbers=_wider_ends(state.numbers, columns, state.episodes).astype(records.number, copy=False),
             bills=_wider(state.bills, room) if self.rules.track_bills else state.bills,
             news=_wider_ring(state.news, news, state.episodes).astype(records.news, copy=False),
         )
@@ -242,7 +242,7 @@ class Batch:
 
     def begin(self, rows: Any, seeds: Any) -> None:
         """Start the tasks in the (N,) `rows` of the tables afresh with (N,) `seeds`."""
-        _begin(self.tables, self.rules, self.state, self._each(rows, np.int64), self._each(seeds, np.uint64))
+        _begin(self.tables, self.rules, self.state, self._for_all(rows, np.int64), self._for_all(seeds, np.uint64))
 
     def submit(self, slots: Any, where: Any = True) -> NDArray[np.int64]:
         """Start a call of (N,) `slots` in each episode `where` true; returns (N,) the status of a refusal, or -1 where it is on
@@ -262,14 +262,14 @@ class Batch:
         self._act(2, 0, where)
 
     def _act(self, kind: int, slots: Any, where: Any) -> NDArray[np.int64]:
-        chosen = self._each(where, np.bool_)
+        chosen = self._for_all(where, np.bool_)
         if (self.state.episodes["over"] & chosen).any():
             raise EpisodeOver("an episode has ended; begin a new one before the next action")
         out = np.zeros(self.count, np.int64)
-        self.make_room(_act_all(self.tables, self.rules, self.state, kind, self._each(slots, np.int64), chosen, out))
+        self.make_room(_act_all(self.tables, self.rules, self.state, kind, self._for_all(slots, np.int64), chosen, out))
         return out
 
-    def _each(self, values: Any, kind: Any) -> NDArray[Any]:
+    def _for_all(self, values: Any, kind: Any) -> NDArray[Any]:
         """(N,) values, or one for all episodes, as the array that kernels take."""
         return np.broadcast_to(np.asarray(values, kind), self.count).copy()
 
@@ -306,8 +306,8 @@ def _wider_ring(ring: NDArray[Any], columns: int, episodes: NDArray[np.void]) ->
     if columns <= size:
         return ring
     wide = np.zeros((ring.shape[0], columns), ring.dtype)
-    places = (episodes["news_at"][:, None] + np.arange(size)) % size
-    wide[:, :size] = np.take_along_axis(ring, places, axis=1)
+    order = (episodes["news_at"][:, None] + np.arange(size)) % size
+    wide[:, :size] = np.take_along_axis(ring, order, axis=1)
     episodes["news_at"] = 0
     return wide
 

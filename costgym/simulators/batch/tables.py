@@ -71,11 +71,11 @@ class Tables(NamedTuple):
     version: NDArray[np.int32]  # (T, E + 1, K) number of times that a wish has changed
     serves: NDArray[np.uint64]  # (T, M) bits of the needs that a candidate serves
     required: NDArray[np.uint64]  # (T,) bits of the needs without which an answer is incomplete
-    given: NDArray[np.uint64]  # (T,) bits of the needs that are known from the start
+    known: NDArray[np.uint64]  # (T,) bits of the needs that are known from the start
     effects: NDArray[np.void]  # (T, M) `EFFECT`, what a candidate's calls do to the store
-    # state, told: (T,) bits of the needs that want an effect, and of those whose fact is asked for as well
+    # state, stated: (T,) bits of the needs that want an effect, and of those whose fact is asked for as well
     state: NDArray[np.uint64]
-    told: NDArray[np.uint64]
+    stated: NDArray[np.uint64]
     amount: NDArray[np.float64]  # (T, K) what a need's effect is worth
     pass_chance: NDArray[np.float64]  # (T, K + 1) the judge's chance by the number of required facts found
     # kind_edge, kind_status: (T, W) cumulative weights of the ways to fail in a task's world, the last infinite, and statuses
@@ -105,7 +105,7 @@ def make_tables(world: World, numbers: Sequence[int], columns: int | None = None
     rows = len(tasks)
     width = max((len(slots) for slots in candidates), default=1) if columns is None else columns
     needs = max((len(task.needs) for task in tasks), default=1)
-    events = max((len(found) for found in notices), default=0)
+    events = max((len(of_task) for of_task in notices), default=0)
     if needs > MAX_NEEDS or events > MAX_EVENTS:
         raise ConfigError(
             "batch", f"expected at most {MAX_NEEDS} needs and {MAX_EVENTS} events a task, got {needs} and {events}"
@@ -119,7 +119,7 @@ def make_tables(world: World, numbers: Sequence[int], columns: int | None = None
         number=np.array(numbers, np.int64),
         slot_count=np.array([len(slots) for slots in candidates], np.int32),
         need_count=np.array([len(task.needs) for task in tasks], np.int32),
-        event_count=np.array([len(found) for found in notices], np.int32),
+        event_count=np.array([len(of_task) for of_task in notices], np.int32),
         slots=np.zeros((rows, width), SLOT),
         event_at=np.full((rows, max(1, events)), np.inf),
         event_kind=np.full((rows, max(1, events)), INVISIBLE, np.int8),
@@ -131,10 +131,10 @@ def make_tables(world: World, numbers: Sequence[int], columns: int | None = None
         version=np.zeros((rows, events + 1, max(1, needs)), np.int32),
         serves=np.zeros((rows, width), np.uint64),
         required=_task_bits(tasks, lambda need: need.required),
-        given=_task_bits(tasks, lambda need: need.given),
+        known=_task_bits(tasks, lambda need: need.given),
         effects=np.zeros((rows, width), EFFECT),
         state=_task_bits(tasks, lambda need: need.state),
-        told=_task_bits(tasks, lambda need: need.state and need.asked),
+        stated=_task_bits(tasks, lambda need: need.state and need.asked),
         amount=np.zeros((rows, max(1, needs))),
         pass_chance=np.zeros((rows, needs + 1)),
         **kind_rows(world, rows),
@@ -143,11 +143,11 @@ def make_tables(world: World, numbers: Sequence[int], columns: int | None = None
     )
     tables.slots["outage_slot"] = tables.slot_count[:, None]  # the world's own: all tools share its outages
     bursts = world.failures.bursts
-    for row, (task, slots, found) in enumerate(zip(tasks, (slots[:width] for slots in candidates), notices, strict=True)):
+    for row, (task, slots, of_task) in enumerate(zip(tasks, (slots[:width] for slots in candidates), notices, strict=True)):
         _fill_slots(tables, row, slots, list(shapes))
         if bursts is not None:
             tables.slots["outage"][row, : len(slots)] = [0 if bursts.concerns(slot.name) else -1 for slot in slots]
-        _fill_events(tables, row, task, slots, found)
+        _fill_events(tables, row, task, slots, of_task)
         for slot in slots:
             if (effect := slot.effect) is not None:
                 tables.effects[row, slot.index] = (effect.settles_s, effect.happens, effect.role, effect.idempotent)
@@ -173,8 +173,8 @@ def kind_rows(world: World, rows: int) -> dict[str, Any]:
 def add_rows(tables: Tables, used: int, more: Tables) -> Tables:
     """Tables with the rows of `more`, which was made beside these tables, from the row `used` on."""
     shared = ("shapes", "factors")  # what `more` has of them holds all of `tables`
-    own = [name for name in Tables._fields if name not in shared]
-    grown = {name: put_rows(getattr(tables, name), used, getattr(more, name)) for name in own}
+    by_row = [name for name in Tables._fields if name not in shared]
+    grown = {name: put_rows(getattr(tables, name), used, getattr(more, name)) for name in by_row}
     if len(more.shapes) > len(tables.shapes):
         grown |= {name: getattr(more, name) for name in shared}
     return replaced(tables, **grown)

@@ -32,7 +32,7 @@ class TrainingSet(NamedTuple):
 
     examples: list[Example]
     tools: tuple[Tool, ...]  # that a training may see
-    asked: int  # recorded queries that valid.json or test.json asks too
+    repeated: int  # recorded queries that valid.json or test.json asks too
     unseen: int  # further ones, of tools that are candidates in test.json
 
 

@@ -68,7 +68,7 @@ class ForgedAnswers:
     def answer(self, tool: Tool, arguments: Mapping[str, Any], task: Task) -> str | None:
         """The answer as JSON text, or None where an argument is missing or names nothing that the user has."""
         if tool.effect is not None and tool.effect.role != WRITE:
-            return self._told(tool.effect.of, arguments, task)
+            return self._wanted_effect(tool.effect.of, arguments, task)
         capability = self._capabilities[tool.capability]
         number, own_number, key = 0, 0, []
         for argument in capability.arguments:
@@ -114,7 +114,7 @@ class ForgedAnswers:
             name = f"{capability.entity}_{name}"
         return json.dumps({name: self.identity(task, capability.entity, number), **record}, ensure_ascii=False)
 
-    def _told(self, of: str, arguments: Mapping[str, Any], task: Task) -> str | None:
+    def _wanted_effect(self, of: str, arguments: Mapping[str, Any], task: Task) -> str | None:
         """What a check, or what takes an effect back, answers of effects that the task wants."""
         wanted = (need for need in task.needs if need.state and need.capability == of and about(need, arguments))
         return next((json.dumps({of: need.fact}, ensure_ascii=False) for need in wanted), None)

@@ -62,7 +62,7 @@ def arguments_of(
     for parameter in operation.parameters:
         if not parameter.required:
             continue
-        if parameter.place == "header" or _MACHINE.match(parameter.name):
+        if parameter.location == "header" or _MACHINE.match(parameter.name):
             session.append(parameter.name)
             continue
         # Google's documents name the whole of a path `name` or `parent`, which the path writes out
@@ -73,7 +73,7 @@ def arguments_of(
         if "{owner}/{repo}" in operation.path and parameter.name in ("owner", "repo"):
             word, form = ("owner", "handle") if parameter.name == "owner" else ("repository", "slug")
             draft = ArgumentDraft(parameter, "", {"form": form}, word)
-        if isinstance(draft, str) and parameter.place == "body" and parameter.schema.get("type") in ("array", "object"):
+        if isinstance(draft, str) and parameter.location == "body" and parameter.schema.get("type") in ("array", "object"):
             parts = [(within, _argument(leaf, "", subject, graph, kind, listed)) for within, leaf in _leaves(parameter)]
             if not parts or sum("[]" in a.within for a in arguments) + ("[]" in parts[0][0]) > 1:
                 return draft
@@ -94,24 +94,10 @@ def arguments_of(
     if graph.api.kind in PLAIN and {a.words for a in arguments} & {"owner", "repository"} == {"owner"}:
         return "an argument of unknown form"
     ends = {name: index for index, name in enumerate(_PLACE.findall(operation.path))}
-    arguments.sort(key=lambda a: ends.get(a.parameter.name, len(ends)) if a.parameter.place == "path" else len(ends))
+    arguments.sort(key=lambda a: ends.get(a.parameter.name, len(ends)) if a.parameter.location == "path" else len(ends))
     arguments = [replace(a, changes=kind == CHANGE and is_content(a)) for a in arguments]
     if kind in (CREATE, CHANGE) and not any(is_content(a) for a in arguments):
-        optional = (
-            draft
-            for parameter in operation.parameters
-            if not parameter.required and parameter.place in ("body", "query") and not _MACHINE.match(parameter.name)
-            and parameter.name not in {a.parameter.name for a in arguments}
-            and graph.words.split(parameter.name)[-1:] not in (["id"], ["uuid"], ["guid"])
-            and not isinstance(draft := _argument(parameter, "", subject, graph, kind), str) and not draft.entity
-            and draft.spec is not None and draft.words.lower().split(" ")[-1] in _SAID
-            and draft.spec["form"] not in ("moment", "epoch", "decimal")
-            and not (kind == CREATE and draft.words.lower().split(" ")[-1] in _STATES)
-        )  # fmt: skip
-        if kind == CREATE:
-            arguments += _references(operation, subject, graph)
-        found = [draft for draft, _ in zip(optional, range(1 if kind == CHANGE else 2), strict=False)]
-        arguments += [replace(draft, changes=kind == CHANGE) for draft in found]
+        _add_optional(arguments, operation, subject, kind, graph)
     where = {a.words for a in arguments if not a.entity} >= {"owner", "repository"}
     if len(arguments) - where > MAX_ARGUMENTS + bool(kind):
         return "too many required arguments"
@@ -126,11 +112,31 @@ def arguments_of(
     return arguments
 
 
+def _add_optional(arguments: list[ArgumentDraft], operation: Operation, subject: list[str], kind: str, graph: Graph) -> None:
+    """Add the first optional arguments that can be said, and for a new thing what it refers to, to the required ones."""
+    # lazy: reading an argument adds its entity to the graph, so reading stops with the last one that is needed
+    optional = (
+        draft
+        for parameter in operation.parameters
+        if not parameter.required and parameter.location in ("body", "query") and not _MACHINE.match(parameter.name)
+        and parameter.name not in {a.parameter.name for a in arguments}
+        and graph.words.split(parameter.name)[-1:] not in (["id"], ["uuid"], ["guid"])
+        and not isinstance(draft := _argument(parameter, "", subject, graph, kind), str) and not draft.entity
+        and draft.spec is not None and draft.words.lower().split(" ")[-1] in _SAID
+        and draft.spec["form"] not in ("moment", "epoch", "decimal")
+        and not (kind == CREATE and draft.words.lower().split(" ")[-1] in _STATES)
+    )  # fmt: skip
+    if kind == CREATE:
+        arguments += _references(operation, subject, graph)
+    chosen = [draft for draft, _ in zip(optional, range(1 if kind == CHANGE else 2), strict=False)]
+    arguments += [replace(draft, changes=kind == CHANGE) for draft in chosen]
+
+
 def _references(operation: Operation, subject: list[str], graph: Graph) -> list[ArgumentDraft]:
     """The first optional argument that says what a new thing is for: the id of an entity that an operation reads."""
     for parameter in operation.parameters:
         refers = graph.words.split(parameter.name)[-1:] in (["id"], ["uuid"])
-        if refers and parameter.place == "body" and not parameter.required:
+        if refers and parameter.location == "body" and not parameter.required:
             draft = _argument(parameter, "", subject, graph, CREATE)
             if not isinstance(draft, str) and draft.entity and draft.entity in graph.entities and draft.entity in graph.nouns:
                 return [draft]
@@ -186,12 +192,12 @@ def _argument(
     if not words or len(name) > 60:
         return "an argument without a name"
     spec = spec_of(name, schema)
-    entity = _entity_of(words, graph.words.split(before), subject, spec, parameter.place)
-    if kind in (CREATE, CHANGE) and parameter.place == "body" and words[-1] in KEYS and words[:-1] in ([], subject):
+    entity = _entity_of(words, graph.words.split(before), subject, spec, parameter.location)
+    if kind in (CREATE, CHANGE) and parameter.location == "body" and words[-1] in KEYS and words[:-1] in ([], subject):
         entity = []  # what a new thing is called, or is to be called
     entity = ["pull", "request"] if entity == ["pull"] else entity
     unknown = not graph.knows(entity) and words[-1] not in IDS
-    if entity and kind == CREATE and parameter.place == "body" and (subject[-len(entity) :] == entity or unknown):
+    if entity and kind == CREATE and parameter.location == "body" and (subject[-len(entity) :] == entity or unknown):
         entity = []  # what the user says of it
     ends, begins = subject[-len(entity) :] == entity, [*entity, "request"] == subject
     if entity and not listed and len(subject) > len(entity) and kind != CREATE and (ends or begins):
@@ -207,27 +213,8 @@ def _argument(
         if known.key != key or not _accepted(known.identity, schema):
             return "ids of two forms"
         return ArgumentDraft(parameter, "_".join(entity), None, graph.words.written(entity))
-    if schema.get("default") is not None and spec is None:
-        spec = {"form": "enum", "of": [schema["default"]]}
-    if spec == {"form": "title"} and words == ["name"] and subject[-1] in _SLUGGED | _PEOPLE:
-        spec = {"form": "slug" if subject[-1] in _SLUGGED else "person"}
-    if spec is None and schema.get("type") == "string" and words[-1] in _FREE:
-        spec = {"form": "phrase"}
-    if spec is None and words[-1] in _CLASSES and "example" not in schema:
-        return "an argument of unknown form"
-    if spec is None and graph.api.kind in PLAIN and schema.get("type") == "string":
-        spec = {"form": "slug"}
-    if spec is None or schema.get("type") in ("array", "object"):
-        if isinstance(schema.get("example"), str | int | float) and not isinstance(schema.get("example"), bool):
-            spec = {"form": "enum", "of": [schema["example"]]}
-        else:
-            return "an argument of unknown form"
-    if spec["form"] == "integer" and not {"minimum", "maximum"} & schema.keys() and words[-1] not in ("cents", *_MONEY):
-        low, high = (
-            (1_000.0, 9_999.0) if words[-1] in ("number", "code", "no") else (1.0, 9.0 if words[-1] in _COUNTED else 60.0)
-        )
-        spec = {"form": "integer", "low": low, "high": high}
-    if not _accepted(spec, schema):
+    spec = _spec_for_words(spec, words, subject, schema, graph)
+    if spec is None or not _accepted(spec, schema):
         return "an argument of unknown form"
     if not graph.words.readable(words) or words[-1] in NO_NOUN or is_past(words[-1]):
         return "an argument without a name"
@@ -237,15 +224,42 @@ def _argument(
         return "an argument that nobody would say"
     if {words[0], words[-1]} & _RANGE:
         return "an argument that bounds a range"
-    choices = [str(each) for each in spec.get("of", ())]
+    choices = [str(choice) for choice in spec.get("of", ())]
     if spec["form"] == "boolean" or any(len(choice) > MAX_CHOICE or _IDENTIFIER.search(choice) for choice in choices):
         return "an argument whose choices nobody would say"
     if subject[-1] == "request":
-        words = [each for word in words for each in _BRANCHES.get(word, word).split("_")]
+        words = [part for word in words for part in _BRANCHES.get(word, word).split("_")]
     return ArgumentDraft(parameter, "", spec, graph.words.written(words))
 
 
-def _entity_of(words: list[str], before: list[str], subject: list[str], spec: Spec | None, place: str) -> list[str]:
+def _spec_for_words(
+    spec: Spec | None, words: list[str], subject: list[str], schema: Mapping[str, Any], graph: Graph
+) -> Spec | None:
+    """The form of a plain value, which its name and its subject may narrow; None where nothing says what it is."""
+    if schema.get("default") is not None and spec is None:
+        spec = {"form": "enum", "of": [schema["default"]]}
+    if spec == {"form": "title"} and words == ["name"] and subject[-1] in _SLUGGED | _PEOPLE:
+        spec = {"form": "slug" if subject[-1] in _SLUGGED else "person"}
+    if spec is None and schema.get("type") == "string" and words[-1] in _FREE:
+        spec = {"form": "phrase"}
+    if spec is None and words[-1] in _CLASSES and "example" not in schema:
+        return None
+    if spec is None and graph.api.kind in PLAIN and schema.get("type") == "string":
+        spec = {"form": "slug"}
+    if spec is None or schema.get("type") in ("array", "object"):
+        if isinstance(schema.get("example"), str | int | float) and not isinstance(schema.get("example"), bool):
+            spec = {"form": "enum", "of": [schema["example"]]}
+        else:
+            return None
+    if spec["form"] == "integer" and not {"minimum", "maximum"} & schema.keys() and words[-1] not in ("cents", *_MONEY):
+        low, high = (
+            (1_000.0, 9_999.0) if words[-1] in ("number", "code", "no") else (1.0, 9.0 if words[-1] in _COUNTED else 60.0)
+        )
+        spec = {"form": "integer", "low": low, "high": high}
+    return spec
+
+
+def _entity_of(words: list[str], before: list[str], subject: list[str], spec: Spec | None, location: str) -> list[str]:
     """The entity whose id an argument is; empty where it is a plain value."""
     form = "" if spec is None else spec["form"]
     marked = words[-1] in _IDENTIFIES and not (words[-1] == "code" and form in VALUE_FORMS)
@@ -254,18 +268,18 @@ def _entity_of(words: list[str], before: list[str], subject: list[str], spec: Sp
     base = [*words[:-1], singular(words[-1])] if not marked else words[:-1]
     if marked and form in VALUE_FORMS and words[-1] not in ("id", "name", "number"):
         return []
-    if form in VALUE_FORMS and not marked and not (place == "path" and words[-1] in ("location", "place")):
+    if form in VALUE_FORMS and not marked and not (location == "path" and words[-1] in ("location", "place")):
         return []
     fixed = [word for word in before if not word.isdigit()]
     if marked and base:
         base = [*base[:-1], singular(base[-1])]
-        whole = [*fixed[:-1], singular(fixed[-1])] if fixed and place == "path" else []
+        whole = [*fixed[:-1], singular(fixed[-1])] if fixed and location == "path" else []
         return (whole if whole[-len(base) :] == base else base)[-3:]
-    if place == "path" and fixed:
+    if location == "path" and fixed:
         return [*fixed[:-1], singular(fixed[-1])][-3:]
     if marked:
         return subject[-3:]
-    if place == "path" and len(words) <= 3:
+    if location == "path" and len(words) <= 3:
         return base
     return []
 

@@ -1,7 +1,7 @@
 """Compose scenarios of the kind `forged` from the typed graphs of APIs."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from costgym.simulators.draws import stable_integer
@@ -84,26 +84,14 @@ def world_document(
         listed += [_renamed(part_of_api, labels, prefix) for part_of_api in chosen]
         used = {part_of_api["entity"] for part in chosen for part_of_api in _parts(part)}
         entities |= {prefix + key: part_of_api for key, part_of_api in api["entities"].items() if key in used}
-        for tool in api["tools"]:
-            label = tool["capability"]
-            if label in roles:
-                role, of = roles[label]
-                rest = {key: value for key, value in tool.items() if key not in ("capability", "writes", "idempotent")}
-                tools.append({**rest, "name": tool_names.free(tool["name"]), role: labels[of]})
-            elif label in labels:
-                made = {**tool, "name": tool_names.free(tool["name"]), "capability": labels[label]}
-                tools += [made, *(() if own or made.get("idempotent") == "always" else _mirrors(made, seed, tool_names))]
+        for tool in _offered(api["tools"], labels, roles, tool_names):
+            mirrored = not own and "capability" in tool and tool.get("idempotent") != "always"
+            tools += [tool, *(_mirrors(tool, seed, tool_names) if mirrored else ())]
     if not listed:
         return None
     for tool in tools:
         tool["description"] = tool["description"] if own else line(tool["description"], LONGEST_TOLD)
-    known = {str(part_of_api.get("name")): dict(part_of_api.get("profile", {})) for part_of_api in profiles}
-    for tool in tools:
-        if own:
-            tool["profile"] = known.get(tool["name"], OWN_PROFILE)
-        elif profiles:
-            others = list(known.values())
-            tool["profile"] = known.get(tool["name"]) or others[stable_integer(0, "profile", tool["name"]) % len(others)]
+    _set_profiles(tools, profiles, own)
     documents = [dict(api["document"]) for api in apis]
     titles = list(dict.fromkeys(document["title"] for document in documents))
     kinds = kinds_of([tool.get("statuses", ()) for tool in tools])
@@ -123,6 +111,30 @@ def world_document(
 
 OWN_PROFILE = {"fee": 0.0, "reliability": 1.0, "slip": 0.0, "persistence": 0.0, "advertised_success": 1.0}
 """Profile of one's own tool that no log has measured."""
+
+
+def _offered(
+    tools: Iterable[dict[str, Any]], labels: Mapping[str, str], roles: Mapping[str, tuple[str, str]], names: "Names"
+) -> Iterator[dict[str, Any]]:
+    """The tools that serve a chosen capability, or a role beside one, such as to check its effects, under free names."""
+    for tool in tools:
+        label = tool["capability"]
+        if label in roles:
+            role, of = roles[label]
+            rest = {key: value for key, value in tool.items() if key not in ("capability", "writes", "idempotent")}
+            yield {**rest, "name": names.free(tool["name"]), role: labels[of]}
+        elif label in labels:
+            yield {**tool, "name": names.free(tool["name"]), "capability": labels[label]}
+
+
+def _set_profiles(tools: Iterable[dict[str, Any]], profiles: Sequence[Mapping[str, Any]], own: bool) -> None:
+    known = {str(entry.get("name")): dict(entry.get("profile", {})) for entry in profiles}
+    others = list(known.values())
+    for tool in tools:
+        if own:
+            tool["profile"] = known.get(tool["name"], OWN_PROFILE)
+        elif others:
+            tool["profile"] = known.get(tool["name"]) or others[stable_integer(0, "profile", tool["name"]) % len(others)]
 
 
 def _roles(chosen: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], dict[str, tuple[str, str]]]:
@@ -289,7 +301,7 @@ def _tool(operation: Operation, graph: Graph, name: str, capability: str, sessio
     properties: dict[str, Any] = {}
     required: list[str] = []
     for parameter in operation.parameters:
-        if parameter.name in session or parameter.place == "header" or parameter.name in properties:
+        if parameter.name in session or parameter.location == "header" or parameter.name in properties:
             continue
         if _KEYED.match(parameter.name):
             continue

@@ -102,7 +102,7 @@ class Graph:
 def _names_of_ids(api: Api) -> dict[str, list[str]]:
     """The examples and choices of each parameter in a path that are plain names."""
     names: dict[str, dict[str, None]] = {}
-    for parameter in (item for operation in api.operations for item in operation.parameters if item.place == "path"):
+    for parameter in (item for operation in api.operations for item in operation.parameters if item.location == "path"):
         listed = [item for match in _ONE_OF.findall(parameter.description) for item in re.findall(r"[`'\"]([^`'\"]+)", match)]
         plain = [str(item) for item in (parameter.schema.get("example", ""), *listed) if _PLAIN_NAME.fullmatch(str(item))]
         names.setdefault(parameter.name, {}).update(dict.fromkeys(item for item in plain if item not in _PLACEHOLDERS))
@@ -111,7 +111,8 @@ def _names_of_ids(api: Api) -> dict[str, list[str]]:
 
 def is_content(draft: ArgumentDraft) -> bool:
     """Return whether an argument says what a thing has, and not where it is."""
-    return draft.spec is not None and draft.parameter.place in ("body", "query") and draft.words not in ("owner", "repository")
+    free = draft.parameter.location in ("body", "query") and draft.words not in ("owner", "repository")
+    return free and draft.spec is not None
 
 
 def subject_of(operation: Operation, known: Vocabulary, verb: str = "") -> tuple[list[str], bool]:

@@ -20,23 +20,23 @@ class WorldFolder(Sequence[World]):
 
     def __init__(self, folder: Path, parse: Callable[[dict[str, Any], Path], World]) -> None:
         self.folder, self._parse = folder, parse
-        self._kept = lru_cache(maxsize=KEPT)(lambda number: parse(self._read(number), folder))
+        self._world = lru_cache(maxsize=KEPT)(lambda number: parse(self._read(number), folder))
         path = folder / INDEX
         try:
             index = read_json(path)
             if index["format"] != FORMAT:
                 raise DataError(path, f"expected {FORMAT!r}, got {index['format']!r:.60}")
             self.most_candidates = int(index["most_candidates"])
-            self._places = [(str(block["file"]), int(at)) for block in index["blocks"] for at in block["offsets"]]
+            self._locations = [(str(block["file"]), int(at)) for block in index["blocks"] for at in block["offsets"]]
         except (ValueError, KeyError, TypeError, OverflowError) as error:
             raise DataError(path, f"is not an index of worlds: {error!r:.100}") from error
-        if not self._places:
+        if not self._locations:
             raise DataError(path, "expected at least one world, got none")
-        if any("/" in name or "\\" in name or name.startswith(".") for name, _ in self._places):
+        if any("/" in name or "\\" in name or name.startswith(".") for name, _ in self._locations):
             raise DataError(path, "names a file outside its folder")
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._locations)
 
     @overload
     def __getitem__(self, number: int) -> World: ...
@@ -48,7 +48,7 @@ class WorldFolder(Sequence[World]):
         index = number + len(self) if number < 0 else number
         if not 0 <= index < len(self):
             raise IndexError(f"world {number} of {len(self)}")
-        return self._kept(index)
+        return self._world(index)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return WorldFolder, (self.folder, self._parse)
@@ -56,14 +56,14 @@ class WorldFolder(Sequence[World]):
     def digest(self) -> bytes:
         """Hash of the index and of every world, as they lie on the disk."""
         state = hashlib.blake2b(digest_size=16)
-        for name in dict.fromkeys((INDEX, *(file for file, _ in self._places))):
+        for name in dict.fromkeys((INDEX, *(file for file, _ in self._locations))):
             with open_plain(self.folder / name, follow=False) as store:
                 while part := store.read(2**20):
                     state.update(part)
         return state.digest()
 
     def _read(self, number: int) -> dict[str, Any]:
-        name, offset = self._places[number]
+        name, offset = self._locations[number]
         path = self.folder / name
         try:
             with open_plain(path, follow=False) as store:

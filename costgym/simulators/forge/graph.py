@@ -126,17 +126,7 @@ def _capability(operation: Operation, graph: Graph) -> CapabilityDraft | str:
     if len(subject) > 1 and subject[-1] in _ABOUT:
         subject = subject[:-1]
     noun = graph.words.written(subject)
-    if (
-        len(noun) > 40
-        or len(subject) > MAX_NOUN
-        or not graph.words.readable(subject)
-        or (len(subject) == 1 and subject[0] in _VAGUE)
-        or subject[0] in _NO_START or subject[-1] in _NO_END - (_BOTH if len(subject) > 1 else set()) or "id" in subject
-        or (is_past(subject[-1]) and (subject[-1] not in _BOTH or len(subject) == 1))
-        or (subject[0] in KINDS and subject[0] not in _BOTH) or subject[-1] in _CHANGES_AT_END
-        or (subject[-1].endswith("ing") and subject[-1] not in _ING)
-        or any(is_plural(word) and word not in _FIRST_PLURALS for word in subject[:-1])
-    ):  # fmt: skip
+    if len(noun) > 40 or not _names_a_thing(subject, graph):
         return "no noun in its name"
     if subject[-1] in (_UNWANTED if verb else _MACHINES) or subject[0] in _MACHINE_VERBS:
         return "a user would not ask for it"
@@ -155,6 +145,19 @@ def _capability(operation: Operation, graph: Graph) -> CapabilityDraft | str:
     if role == "list" and any(a.entity == key for a in arguments):
         return "two arguments of one kind"
     return CapabilityDraft(operation, role, key, noun, arguments, session=session)
+
+
+def _names_a_thing(subject: list[str], graph: Graph) -> bool:
+    return not (
+        len(subject) > MAX_NOUN
+        or not graph.words.readable(subject)
+        or (len(subject) == 1 and subject[0] in _VAGUE)
+        or subject[0] in _NO_START or subject[-1] in _NO_END - (_BOTH if len(subject) > 1 else set()) or "id" in subject
+        or (is_past(subject[-1]) and (subject[-1] not in _BOTH or len(subject) == 1))
+        or (subject[0] in KINDS and subject[0] not in _BOTH) or subject[-1] in _CHANGES_AT_END
+        or (subject[-1].endswith("ing") and subject[-1] not in _ING)
+        or any(is_plural(word) and word not in _FIRST_PLURALS for word in subject[:-1])
+    )  # fmt: skip
 
 
 _TIMES = (

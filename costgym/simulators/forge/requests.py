@@ -68,7 +68,7 @@ class RequestWriter(ForgedTaskWriter):
 
     def __init__(self, source: ForgedSource, catalog: Catalog, answers: ForgedAnswers, seed: int) -> None:
         super().__init__(source, catalog, answers, seed)
-        self._writes = [each for each in source.capabilities if each.writes and each.name in self.offers.names]
+        self._writes = [c for c in source.capabilities if c.writes and c.name in self.offers.names]
         self._finders: dict[str, list[Asked]] = {}  # by entity, what gives its id
         for capability in source.capabilities:
             if not capability.writes:
@@ -122,7 +122,7 @@ class RequestWriter(ForgedTaskWriter):
         if any(need.capability == capability.name for need in draft.needs):
             raise Unfit("asks the same operation twice")
         shown = {
-            each.words for done in draft.asks for each in done.capability.facts if done.capability.entity == capability.entity
+            other.words for done in draft.asks for other in done.capability.facts if done.capability.entity == capability.entity
         }
         if capability.role == "record" and fact.words in shown and after:
             raise Unfit("asks for what an earlier answer shows")
@@ -158,7 +158,7 @@ class RequestWriter(ForgedTaskWriter):
         if capability.entity not in self._source.entities:
             return capability.noun
         keys = {fact.words for fact in capability.facts if fact.entity == capability.entity and fact.shown}
-        chosen = (each.of(arguments) for each in capability.arguments if not each.entity and each.words in keys)
+        chosen = (argument.of(arguments) for argument in capability.arguments if not argument.entity and argument.words in keys)
         made = self._answers.created(name, capability, arguments)
         return str(next(chosen, None) or self._answers.identity(name, capability.entity, made))
 
@@ -187,7 +187,7 @@ class RequestWriter(ForgedTaskWriter):
                     parts.append(queries.Part(argument.words, phrase))
             else:
                 searched = _is_search(capability, argument)
-                value = self._answers.known(draft.name, capability.entity, 0) if searched else self._said(draft, argument)
+                value = self._answers.known(draft.name, capability.entity, 0) if searched else self._user_value(draft, argument)
                 if not argument.changes and not _is_search(capability, argument):
                     parts.append(queries.Part(argument.words, str(value), entity=False))
             if not argument.number and isinstance(value, int | float) and not isinstance(value, bool):
@@ -233,7 +233,7 @@ class RequestWriter(ForgedTaskWriter):
             ask for ask in self._finders.get(entity, ()) if ask.capability.entity != avoid and self._can_find(draft, ask)
         ]
         if depth and kind.key == "id" and finders and draft.luck.uniform() < self._source.chain_share:
-            phrase, need = self._found(draft, entity, finders[draft.luck.below(len(finders))], depth)
+            phrase, need = self._described_thing(draft, entity, finders[draft.luck.below(len(finders))], depth)
         else:
             phrase, need = queries.thing(kind.noun, kind.key, str(self._answers.identity(draft.name, entity, 0))), None
         draft.things[entity] = phrase, need
@@ -243,7 +243,7 @@ class RequestWriter(ForgedTaskWriter):
     def _can_find(draft: Draft, ask: Asked) -> bool:
         return not any(need.capability == ask.capability.name for need in draft.needs)
 
-    def _found(self, draft: Draft, entity: str, ask: Asked, depth: int) -> tuple[str, int]:
+    def _described_thing(self, draft: Draft, entity: str, ask: Asked, depth: int) -> tuple[str, int]:
         """A thing by what a list calls it, or by what refers to it: the owner of the pet called "Rex"."""
         capability, fact = ask.capability, ask.fact
         assert fact is not None
@@ -278,7 +278,7 @@ class RequestWriter(ForgedTaskWriter):
             value = str(self._answers.value(draft.name, capability, named, 0, self._key(capability, arguments)))
         return f"the {entity.noun} {queries.called(entity.known_as, value, entity.noun)}{beside}"
 
-    def _said(self, draft: Draft, argument: ForgedArgument) -> Any:
+    def _user_value(self, draft: Draft, argument: ForgedArgument) -> Any:
         key = argument.words, argument.value
         if argument.value is not None and argument.value.form in _FREE_TEXT:
             draft.values.pop(key, None)  # two texts are not the same
@@ -291,7 +291,7 @@ class RequestWriter(ForgedTaskWriter):
 
     @staticmethod
     def _key(capability: ForgedCapability, arguments: Mapping[str, Any]) -> tuple[str, ...]:
-        plain = (each for each in capability.arguments if not each.entity and not _is_search(capability, each))
+        plain = (argument for argument in capability.arguments if not argument.entity and not _is_search(capability, argument))
         return tuple(normalise(argument.of(arguments)) for argument in plain)
 
     def _tools(self, capability: ForgedCapability) -> tuple[str, ...]:
@@ -326,7 +326,7 @@ class RequestWriter(ForgedTaskWriter):
                 f"the {a.words} of {{}} to {queries.quoted(str(a.of(arguments)))}" for a in capability.arguments if a.changes
             ]
             first, *rest = changes
-            others = "".join(f" and {each.format('it').replace(' of it', '')}" for each in rest)
+            others = "".join(f" and {change.format('it').replace(' of it', '')}" for change in rest)
             return f"Change {first.format(about)}{others}."
         return f"{verb.capitalize()} {about}."
 
@@ -334,10 +334,10 @@ class RequestWriter(ForgedTaskWriter):
 
     def _task(self, draft: Draft, number: int) -> Task | str:
         query = queries.joined(_shorter(draft.sentences), draft.luck.below(1_000))
-        asked = [normalise(need.fact) for need in draft.needs if need.asked]
-        if any(fact in query.casefold() for fact in asked):
+        facts = [normalise(need.fact) for need in draft.needs if need.asked]
+        if any(fact in query.casefold() for fact in facts):
             return "names a fact that it asks for"
-        if any(a != b and asked[a] in asked[b] for a in range(len(asked)) for b in range(len(asked))):
+        if any(a != b and facts[a] in facts[b] for a in range(len(facts)) for b in range(len(facts))):
             return "asks for two facts that cannot be told apart"
         if problem := problem_of_words(query, draft.needs):
             return problem
@@ -365,12 +365,12 @@ class RequestWriter(ForgedTaskWriter):
 
 def _shorter(sentences: Sequence[str]) -> list[str]:
     """Sentences that name a repository once."""
-    said: set[str] = set()
+    named: set[str] = set()
     another = any("repository called" in sentence for sentence in sentences)  # "that repository" would be two
 
     def short(match: re.Match[str]) -> str:
-        again = match[1] in said and not another
-        said.add(match[1])
+        again = match[1] in named and not another
+        named.add(match[1])
         return " in that repository" if again else match[0]
 
     return [re.sub(r" in the repository ([\w.-]+/[\w.-]*\w)", short, sentence) for sentence in sentences]

@@ -44,7 +44,7 @@ class Vocabulary:
             if len(parts) > 1:
                 self._parts |= {part for part in parts if len(part) > SHORT}
         self._little = self._plain.total() < LITTLE
-        self._found: dict[str, tuple[str, ...]] = {}
+        self._splits: dict[str, tuple[str, ...]] = {}
 
     def split(self, identifier: str) -> list[str]:
         """The words of an identifier in small letters, abbreviations in full."""
@@ -80,9 +80,9 @@ class Vocabulary:
         return 1 < len(word) <= SHORT + 1 and self._capitals[word] > self._plain[word] and word not in _BASE
 
     def _several(self, word: str) -> tuple[str, ...]:
-        if word not in self._found:
-            self._found[word] = self._apart(word)
-        return self._found[word]
+        if word not in self._splits:
+            self._splits[word] = self._apart(word)
+        return self._splits[word]
 
     def _apart(self, word: str) -> tuple[str, ...]:
         whole = self._plain[word]

@@ -27,9 +27,9 @@ _SMALL = 10  # a plain number below it counts items or steps more often than it 
 class AnswerReading:
     """The facts that an answer states."""
 
-    found: tuple[bool, ...]  # for each need, whether the answer states its fact
-    stated: int  # number of facts found that were asked for
-    asked: int
+    present: tuple[bool, ...]  # for each need, whether the answer states its fact
+    stated: int  # number of present facts that were asked for
+    wanted: int  # number of facts that were asked for
     stray: int  # number of values that the answer states and nobody asked for
 
     @property
@@ -40,7 +40,7 @@ class AnswerReading:
     @property
     def precise(self) -> bool:
         """The answer states at most one value beside each fact that was asked for: it is not a dump of what was seen."""
-        return self.stray <= self.asked
+        return self.stray <= self.wanted
 
 
 def read_answer(needs: Sequence[Need], answer: str, query: str = "") -> AnswerReading:
@@ -68,8 +68,8 @@ def read_answer(needs: Sequence[Need], answer: str, query: str = "") -> AnswerRe
         for need, spans in zip(needs, stated_at, strict=True)
     ]
     stated = sum(present and (need.asked or need.optional) for present, need in zip(found_facts, needs, strict=True))
-    query_values = _said(query, tuple(_told(needs)))
-    stray = _strays(answer, text, values, covered, asked_facts, query_values)
+    query_values = _request_values(query, tuple(_request_texts(needs)))
+    stray = _strays(answer, values, covered, asked_facts, query_values)
     if len(answer) > MAX_CHARACTERS:
         stray = max(stray, len(answer))
     wanted = sum(need.asked or need.optional for need in needs)
@@ -84,7 +84,7 @@ def read_facts(needs: Sequence[Need], known: Sequence[bool], answer: str | None,
     hits, precision = known, 1.0
     if answer is not None:
         reading = read_answer(needs, answer, query)
-        hits, precision = reading.found if reading.precise else [False] * len(needs), reading.precision
+        hits, precision = reading.present if reading.precise else [False] * len(needs), reading.precision
     return list(hits), precision
 
 
@@ -136,7 +136,7 @@ def _asserted(span: Span, text: str, values: Sequence[Value]) -> bool:
 # -- values that nobody asked for ----------------------------------------------------------------------------------------
 
 
-def _told(needs: Sequence[Need]) -> Iterator[str]:
+def _request_texts(needs: Sequence[Need]) -> Iterator[str]:
     for need in needs:
         yield need.wish
         for value in (need.arguments or {}).values():
@@ -146,21 +146,20 @@ def _told(needs: Sequence[Need]) -> Iterator[str]:
 
 
 @lru_cache(maxsize=2048)
-def _said(query: str, told_facts: tuple[str, ...]) -> tuple[tuple[Value, ...], str]:
-    texts = [cleaned(text) for text in (query, *told_facts)]
+def _request_values(query: str, request_texts: tuple[str, ...]) -> tuple[tuple[Value, ...], str]:
+    texts = [cleaned(text) for text in (query, *request_texts)]
     return tuple(value for text in texts for value in values_in(text)), " \n ".join(texts)
 
 
 def _strays(
     answer: str,
-    text: str,
     values: Sequence[Value],
     covered: Collection[Span],
     asked_facts: Sequence[Fact],
     query_values: tuple[Sequence[Value], str],
 ) -> int:
     """Count the values that are neither facts nor repeated from the request; equal ones once."""
-    said_values, said_text = query_values
+    request_values, request_text = query_values
     rivals: set[Any] = set()
     others: set[Any] = set()
     numbers = [fact.value for fact in asked_facts if fact.type == "number" and fact.value is not None]
@@ -169,7 +168,7 @@ def _strays(
     for value in values:
         if any(start < value.end and value.start < end for start, end in covered):
             continue
-        if any(same_value(value, other) or same_value(other, value) for other in said_values):
+        if any(same_value(value, other) or same_value(other, value) for other in request_values):
             continue
         if value.kind == "number":
             if not value.quantity and all(abs(reading) < _SMALL and reading == int(reading) for reading in value.readings):  # type: ignore[arg-type]
@@ -185,7 +184,7 @@ def _strays(
     for written in (*_NAMES.findall(head), *quoted):
         plain = cleaned(written)
         valued = values_in(plain) if any(map(str.isdigit, plain)) else ()
-        if plain in said_text or any(fact in plain or plain in fact for fact in facts) or valued:
+        if plain in request_text or any(fact in plain or plain in fact for fact in facts) or valued:
             continue
         (rivals if worded else others).add(plain)
     return len(rivals) + max(0, len(others) - OTHER_KINDS)

@@ -262,7 +262,7 @@ class CustomAnswers:
 
     def __init__(self, tasks: list[Task], written: tuple[CustomTask, ...]) -> None:
         self._facts: dict[str, list[Known]] = {}
-        self._own: dict[tuple[str, str], list[Known]] = {}  # by task and capability
+        self._task_facts: dict[tuple[str, str], list[Known]] = {}  # by task and capability
         self._states: dict[str, list[Need]] = {}
         # answers are looked up by capability and arguments alone, so two facts for the same arguments could not be told apart
         seen: dict[tuple[str, str], str] = {}
@@ -277,10 +277,10 @@ class CustomAnswers:
                         raise DataError("source.tasks", f"{problem}arguments must give the same fact")
                     known = Known(arguments, fact, listed.result or "")
                     self._facts.setdefault(capability, []).append(known)
-                    self._own.setdefault((task.id, capability), []).append(known)
+                    self._task_facts.setdefault((task.id, capability), []).append(known)
                 if need.state:
                     self._states.setdefault(need.capability, []).append(need)
-        for facts in (*self._facts.values(), *self._own.values()):
+        for facts in (*self._facts.values(), *self._task_facts.values()):
             facts.sort(key=lambda known: -len(known.arguments))  # needs with the most arguments match most closely
 
     def answer(self, tool: Tool, arguments: Mapping[str, Any], task: Task) -> str | None:
@@ -288,7 +288,7 @@ class CustomAnswers:
         if tool.effect is not None and tool.effect.role != WRITE:
             needs = (need for need in self._states.get(tool.effect.of, ()) if about(need, arguments))
             return next((json.dumps({tool.effect.of: need.fact}, ensure_ascii=False) for need in needs), None)
-        for known in (*self._own.get((task.id, tool.capability), ()), *self._facts.get(tool.capability, ())):
+        for known in (*self._task_facts.get((task.id, tool.capability), ()), *self._facts.get(tool.capability, ())):
             if arguments_match(arguments, known.arguments):
                 return self._write(tool, known)
         return None

@@ -31,7 +31,7 @@ LARGE_SPLIT, LARGE = "train-large", 20_000
 LEARNING_SPLITS = ("train", LARGE_SPLIT)  # a split with more tasks than `train`, and how many it has
 
 T = TypeVar("T")
-Place = tuple[str, list[Capability], list[tuple[Capability, ...]]]  # a name, what is on offer there, and the chains of it
+Pool = tuple[str, list[Capability], list[tuple[Capability, ...]]]  # a name, what is on offer there, and the chains of it
 
 
 class Luck:
@@ -79,15 +79,15 @@ class Offers:
         self.names = {name: tuple(tool.name for tool in tools) for name, tools in self.tools.items()}
         offered = [capabilities[name] for name in self.tools]
         categories = {name: [c for c in offered if c.category == name] for name in self.by_category}
-        self._places = {
-            "G1": [_place(name, [capabilities[c] for c in members]) for name, members in providers.items()],
-            "G2": [_place(name, members) for name, members in categories.items()],
-            "G3": [_place("", offered)],
+        self._pools = {
+            "G1": [_pool(name, [capabilities[c] for c in members]) for name, members in providers.items()],
+            "G2": [_pool(name, members) for name, members in categories.items()],
+            "G3": [_pool("", offered)],
         }
-        self._across = [pair for pair in self._places["G3"][0][2] if pair[0].category != pair[1].category]
-        self._eligible: dict[tuple[str, int, int], list[Place]] = {}
+        self._across = [pair for pair in self._pools["G3"][0][2] if pair[0].category != pair[1].category]
+        self._eligible: dict[tuple[str, int, int], list[Pool]] = {}
 
-    def places(self, group: str, needs: int, length: int = 1) -> list[Place]:
+    def pools(self, group: str, needs: int, length: int = 1) -> list[Pool]:
         """Providers (G1), categories (G2) or the whole market (G3) that can serve this many needs.
 
         From a `length` of 2 on, they have a chain of so many calls.
@@ -95,19 +95,19 @@ class Offers:
         key = (group, needs, length)
         if key not in self._eligible:
             groups = [
-                (name, members, chains(pairs, length)) for name, members, pairs in self._places[group] if len(members) >= needs
+                (name, members, chains(pairs, length)) for name, members, pairs in self._pools[group] if len(members) >= needs
             ]
             self._eligible[key] = [entry for entry in groups if entry[2] or length < 2]
         return self._eligible[key]
 
     def choose(self, luck: Luck, group: str, needs: int, chained: bool) -> tuple[str, list[Capability], bool]:
         """Choose a task's provider, if it has one, the capabilities of its needs, and whether they form a chain."""
-        chained = chained and bool(self.places(group, needs, 2))
+        chained = chained and bool(self.pools(group, needs, 2))
         # a small market may have no provider with so many capabilities: then the task asks for less
-        while not self.places(group, needs):
+        while not self.pools(group, needs):
             needs -= 1
         chained = chained and needs > 1
-        eligible = self.places(group, needs, 2 if chained else 1)
+        eligible = self.pools(group, needs, 2 if chained else 1)
         name, members, pairs = luck.pick(eligible)
         if group == "G3" and needs == 2:
             pairs = self._across
@@ -123,7 +123,7 @@ class Offers:
 
     def choose_long(self, luck: Luck, group: str, needs: int, length: int) -> tuple[str, list[Capability]]:
         """Choose a task's provider, if it has one, and the capabilities of its needs, with one chain of this length."""
-        eligible = self.places(group, needs, length)
+        eligible = self.pools(group, needs, length)
         name, members, eligible_chains = luck.pick(eligible)
         chosen = list(luck.pick(eligible_chains))
         end = chosen[-1].gives
@@ -161,7 +161,7 @@ def chains(pairs: Sequence[tuple[Capability, ...]], length: int) -> list[tuple[C
     return grown
 
 
-def _place(name: str, capabilities: list[Capability]) -> Place:
+def _pool(name: str, capabilities: list[Capability]) -> Pool:
     """A place to choose needs from, with the pairs in which one capability's answer is the other's argument."""
     heads = [c for c in capabilities if c.gives]
     return name, capabilities, [(head, tail) for head in heads for tail in capabilities if tail.takes(head.gives)]
@@ -245,13 +245,13 @@ class TaskWriter:
         luck = Luck("task", split, index, seed=self.seed)
         group = list(self._groups)[luck.weighted(tuple(self._groups.values()))]
         count = min(slots, max(1 + luck.weighted(self._need_weights), 2 if group == "G3" else 1))
-        if self.rules.needs is not None and not self.offers.places(group, count):
-            group = next((other for other in reversed(self._groups) if self.offers.places(other, count)), group)
+        if self.rules.needs is not None and not self.offers.pools(group, count):
+            group = next((other for other in reversed(self._groups) if self.offers.pools(other, count)), group)
         chained = luck.uniform() < self.rules.chain_share
         size_level = luck.weighted(SIZE_LEVELS)
         length = self._length(luck, group, count) if chained else 2
         if length > 2:
-            group = group if self.offers.places(group, count, length) else "G3"
+            group = group if self.offers.pools(group, count, length) else "G3"
             provider, chosen = self.offers.choose_long(luck, group, count, length)
         else:
             provider, chosen, chained = self.offers.choose(luck, group, count, chained)
@@ -280,7 +280,7 @@ class TaskWriter:
             return 2
         wanted = min(count, low + luck.below(high - low + 1))
         across = ("G3",) if "G3" in self._groups else ()
-        return next((n for n in range(wanted, 2, -1) if any(self.offers.places(g, count, n) for g in (group, *across))), 2)
+        return next((n for n in range(wanted, 2, -1) if any(self.offers.pools(g, count, n) for g in (group, *across))), 2)
 
     def _slots(self, split: str, index: int) -> int:
         low, high = self.candidates

@@ -52,7 +52,7 @@ class Pictures:
         count = 15 * self.table.samples
         # in an order of the world's own: what a handle says of the scene is nothing that is published
         self._order = stable_generator(seed, "pictures").permutation(count).tolist()
-        self._place = {number: index for index, number in enumerate(self._order)}
+        self._index = {number: index for index, number in enumerate(self._order)}
         self._chains: dict[int, dict[str, tuple[str, ...]]] = {}  # by the number and the mark of a handle
 
     def handle(self, picture: Picture) -> str:
@@ -71,7 +71,7 @@ class Pictures:
     def picture(self, handle: object) -> Picture | None:
         """The image of a handle; None where there is none."""
         match = _HANDLE.fullmatch(handle.strip()) if isinstance(handle, str) and len(handle) < 40 else None
-        rank = None if match is None else self._place.get(int(match[1]) - 1000)
+        rank = None if match is None else self._index.get(int(match[1]) - 1000)
         if match is None or rank is None:
             return None
         picture = Picture(*divmod(rank, self.table.samples))

@@ -328,7 +328,7 @@ class QueryWriter:
         prices = {tool: v100().price(tool, sample_level(task, picture.sample)) for tool in TOOLS}
         ways = list(ways_of(any(want.german for want in task.wants)))
         texts = {way: self.answers.made_by(picture, way) for way in ways if way[1]}
-        states = [{text: read_answer([need], text).found[0] for text in dict.fromkeys(texts.values())} for need in wanted]
+        states = [{text: read_answer([need], text).present[0] for text in dict.fromkeys(texts.values())} for need in wanted]
         options: list[list[Way]] = []
         for want, need, states_it in zip(task.wants, wanted, states, strict=True):
             fine = {need.fact, *need.accept}

@@ -132,7 +132,7 @@ class _Solver:
         self.state = [need.state for need in self.scratch.needs]
         # an effect has to be told of where the answer states what it returned, or another call takes that as an argument
         used = {before for need in self.scratch.needs for before in need.after}
-        self.told = [need.asked or number in used for number, need in enumerate(self.scratch.needs)]
+        self.must_be_stated = [need.asked or number in used for number, need in enumerate(self.scratch.needs)]
         wanted = needed(self.scratch.needs)
         self.notices = [] if world.events is None else list(world.events(self.scratch.task, self.scratch.candidates))
         self.lowest = self._lowest_factors()
@@ -223,7 +223,7 @@ class _Solver:
 
     def remaining(self, known: Sequence[bool], counts: Sequence[int], wanted: int) -> tuple[float, list[Option]] | None:
         """The cheapest ways to get from the known facts to the wanted number, and their price; None where there is none."""
-        missing = wanted - self._found(known)
+        missing = wanted - self._required_known(known)
         if missing <= 0:
             return 0.0, []
         order = [need for need in self._order() if not known[need]]
@@ -232,7 +232,7 @@ class _Solver:
             return None
         best: tuple[float, list[Option]] | None = None
         masks = range(1 << len(ways))
-        if missing == sum(self.required) - self._found(known):
+        if missing == sum(self.required) - self._required_known(known):
             masks = masks[-1:]  # all of them
         for mask in masks:
             picked = [need for bit, need in enumerate(ways) if mask >> bit & 1]
@@ -256,9 +256,9 @@ class _Solver:
     def _done(self, episode: Episode) -> list[bool]:
         """For each need, whether its fact is known and, where it wants an effect, that is there."""
         pairs = enumerate(zip(self._begun(episode), episode.known, strict=True))
-        return [begun and (known or not self.told[need]) for need, (begun, known) in pairs]
+        return [begun and (known or not self.must_be_stated[need]) for need, (begun, known) in pairs]
 
-    def _found(self, known: Sequence[bool]) -> int:
+    def _required_known(self, known: Sequence[bool]) -> int:
         """The number of required facts among those that are known."""
         return sum(is_known and required for is_known, required in zip(known, self.required, strict=True))
 
@@ -286,13 +286,13 @@ class _Solver:
             price = plan.ledger.price
             exact = bound is not None and price <= bound + _SLACK
             achieved = quality_of_plan(1.0, price, alpha, scale)
-            feasible = self._found(self._done(plan)) == everything > 0
-            return _told(plan, feasible, exact, achieved if exact else upper, achieved)
+            feasible = self._required_known(self._done(plan)) == everything > 0
+            return _optimum_of(plan, feasible, exact, achieved if exact else upper, achieved)
         if grading == "strict":
             judged, _ = self._plan(facts_wanted(self.scratch, "judge"))
             if judged is not None and judged.ledger.price > 0 and quality_of_plan(1.0, judged.ledger.price, alpha, scale) >= 0:
                 achieved = quality_of_plan(0.0, judged.ledger.price, alpha, scale)
-                return _told(judged, False, upper <= 0, upper, achieved)
+                return _optimum_of(judged, False, upper <= 0, upper, achieved)
         return Optimum((), (), 0.0, 0.0, False, upper <= 0, upper, 0.0)
 
     def _plan(self, wanted: int | None) -> tuple[Episode | None, float | None]:
@@ -327,7 +327,7 @@ class _Solver:
         return self._opened(self.world.episode(self.number, self.seed, self.budget, self.enforcement))
 
     def _reached(self, episode: Episode, wanted: int) -> bool:
-        if episode.over or self._found(self._done(episode)) < wanted or episode.in_flight:
+        if episode.over or self._required_known(self._done(episode)) < wanted or episode.in_flight:
             return False
         if not episode.needs_met(episode.known)[1]:
             return False
@@ -431,7 +431,7 @@ class _Solver:
         for need, serving in enumerate(self.serving):
             if self.state[need] and self._begun(episode)[need]:
                 checks = [slot.index for slot in episode.candidates if slot.role == CHECK and need in slot.needs]
-                steps += checks if self.told[need] and not episode.known[need] else []
+                steps += checks if self.must_be_stated[need] and not episode.known[need] else []
             elif not episode.known[need] and all(episode.known[before] for before in self.after[need]):
                 useful = {option.slot for option in self.options(need, episode.counts, True)}
                 steps += [slot.index for slot in serving if slot.index in useful and slot.index not in episode.banned]
@@ -445,7 +445,7 @@ class _Solver:
         return steps
 
 
-def _told(episode: Episode, feasible: bool, exact: bool, quality: float, achieved: float) -> Optimum:
+def _optimum_of(episode: Episode, feasible: bool, exact: bool, quality: float, achieved: float) -> Optimum:
     actions: list[float] = []
     for entry in episode.log:
         if entry[0] == "submit":

@@ -134,7 +134,7 @@ class FaasPricing:
         """
         args = (exec_time_ms, cpu_cons_mb, cpu_inst_mb, gpu_cons_mb, gpu_inst_mb)
         if any(isinstance(arg, np.ndarray | list | tuple) for arg in args):
-            return _each(self.price, args)
+            return _elementwise(self.price, args)
         if not 0.0 <= exec_time_ms < math.inf:
             raise _invalid("execution time", "ms, zero or more", exec_time_ms)
         return float(self.per_run + exec_time_ms * self.rate_per_ms(cpu_cons_mb, cpu_inst_mb, gpu_cons_mb, gpu_inst_mb))
@@ -250,7 +250,7 @@ PRICINGS: dict[str, Callable[[], Pricing]] = {
 """Pay-per-use pricing of scenarios by name."""
 
 
-def _each(price: Callable[..., float], args: Iterable[Any]) -> FloatArray:
+def _elementwise(price: Callable[..., float], args: Iterable[Any]) -> FloatArray:
     """Prices of arrays that broadcast against each other, one by one: the same bits as those of single numbers."""
     return np.asarray(np.vectorize(price, otypes=[np.float64])(*args))
 

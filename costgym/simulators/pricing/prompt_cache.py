@@ -191,12 +191,12 @@ class PrefixCache:
             read = 0
         read -= read % rules.step_tokens
         if total >= rules.minimum_tokens:
-            self._used_s.update((digest, at_s) for digest, _ in _kept(prefixes, marks, rules.breakpoints))
+            self._used_s.update((digest, at_s) for digest, _ in _stored(prefixes, marks, rules.breakpoints))
         written = total - read if self.prices.cache_write is not None and total >= rules.minimum_tokens else 0
         return Usage(total, output_tokens, read, cache_write_tokens=written)
 
 
-def _kept(prefixes: list[tuple[bytes, int]], marks: Iterable[int], breakpoints: int | None) -> list[tuple[bytes, int]]:
+def _stored(prefixes: list[tuple[bytes, int]], marks: Iterable[int], breakpoints: int | None) -> list[tuple[bytes, int]]:
     """The beginnings of a prompt that are kept."""
     if breakpoints is None:
         return prefixes

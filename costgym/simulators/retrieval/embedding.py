@@ -48,14 +48,14 @@ class TextEmbedding:
         self.size = size
         self._weights = {word: math.log((1 + documents) / (1 + count)) + 1.0 for word, count in seen.items()}
         self._rare = math.log(1 + documents) + 1.0
-        self._places: dict[str, tuple[int, float]] = {}
+        self._entries: dict[str, tuple[int, float]] = {}
 
     def __call__(self, texts: Sequence[str]) -> Vectors:
         """Embed texts as unit vectors, shape (texts, size). A text without words is all zeros."""
         vectors = np.zeros((len(texts), self.size))
         for row, text in zip(vectors, texts, strict=True):
             for word in content_words(text):
-                number, weight = self._place(word)
+                number, weight = self._entry(word)
                 row[number] += weight
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         np.divide(vectors, lengths, out=vectors, where=lengths > 0)
@@ -69,7 +69,7 @@ class TextEmbedding:
         for number, words in enumerate(texts):
             row: dict[int, float] = {}
             for word in words:
-                index, weight = self._place(word)
+                index, weight = self._entry(word)
                 row[index] = row.get(index, 0.0) + weight
             length = math.sqrt(sum([value * value for value in row.values()]))
             if length > 0.0:
@@ -78,12 +78,12 @@ class TextEmbedding:
                 values += [value / length for value in row.values()]
         return np.array(rows, np.intp), np.array(columns, np.intp), np.array(values, np.float64)
 
-    def _place(self, word: str) -> tuple[int, float]:
-        row = self._places.get(word)
+    def _entry(self, word: str) -> tuple[int, float]:
+        row = self._entries.get(word)
         if row is None:
             code = zlib.crc32(word.encode())
             sign = 1.0 if code & 0x80000000 else -1.0
-            row = self._places[word] = (code % self.size, sign * self._weights.get(word, self._rare))
+            row = self._entries[word] = (code % self.size, sign * self._weights.get(word, self._rare))
         return row
 
 

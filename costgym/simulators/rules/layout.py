@@ -385,7 +385,7 @@ def wants_effect(tables: Any, e: Any, need: Any) -> Any:
     return tables.needs[need].state
 
 
-def asked(tables: Any, e: Any, need: Any) -> Any:
+def must_be_stated(tables: Any, e: Any, need: Any) -> Any:
     """Return whether the answer has to state what the effect of a need returned."""
     return tables.needs[need].asked
 

@@ -55,11 +55,11 @@ def price(plan: Any, number: Any, slot: Any, move: Any) -> Any:
 def tool(plan: Any, number: Any, slot: Any, spec: Any) -> Any:
     """Draw the tool of a slot into `spec`; returns the index of its reliability, its provider, and what it advertises: chance
     of success and seconds."""
-    place = TOOLS + 4 * slot
-    reliable, claims, fees, median = layout.session_uniforms(plan, number, place)
-    spread, slower, loads, load = layout.session_uniforms(plan, number, place + 1)
-    keeps, window, limited, bounded = layout.session_uniforms(plan, number, place + 2)
-    of, quota, _, _ = layout.session_uniforms(plan, number, place + 3)
+    row = TOOLS + 4 * slot
+    reliable, claims, fees, median = layout.session_uniforms(plan, number, row)
+    spread, slower, loads, load = layout.session_uniforms(plan, number, row + 1)
+    keeps, window, limited, bounded = layout.session_uniforms(plan, number, row + 2)
+    of, quota, _, _ = layout.session_uniforms(plan, number, row + 3)
     index = min(first_above(plan.edges, reliable), len(plan.points) - 1)
     fee = int(fees * 10.0)
     spec.fee = 1.0 + fee

@@ -99,7 +99,7 @@ def need_met(tables: Any, state: Any, i: Any, need: Any, stated: Any) -> Any:
     e = layout.episode(state, i)
     if not layout.wants_effect(tables, e, need):
         return stated
-    return layout.record(state, i, need).count == 1 and (stated or not layout.asked(tables, e, need))
+    return layout.record(state, i, need).count == 1 and (stated or not layout.must_be_stated(tables, e, need))
 
 
 def figures(tables: Any, state: Any, i: Any) -> Any:

@@ -11,21 +11,21 @@ class OwnDraws(Draws):
     """The uniforms of one tool by itself. They depend on the tool and not on when, or by what search, it was found."""
 
     def __init__(self, source: DrawSource, seed: int, task: int, tool: int) -> None:
-        self._own = Draws(source, seed, stable_integer(task, "found", tool), 0)
+        self._tool_draws = Draws(source, seed, stable_integer(task, "found", tool), 0)
         self.seed, self.task, self.slots = seed, task, 0
 
     def at(self, k: int, slot: int) -> list[float]:
-        return self._own.at(k, 0)
+        return self._tool_draws.at(k, 0)
 
     def beyond(self, k: int, slot: int) -> list[float]:
-        return self._own.beyond(k, 0)
+        return self._tool_draws.beyond(k, 0)
 
 
 class OpenEpisode(Episode):
     """A task whose tools on offer grow as its agent searches. Slots of found tools follow those that were there first."""
 
-    __slots__ = ("_found",)
-    _found: dict[int, OwnDraws]
+    __slots__ = ("_draws_by_slot",)
+    _draws_by_slot: dict[int, OwnDraws]
 
     def offer(self, numbers: Sequence[int]) -> list[Candidate]:
         """Offer more tools by their numbers in the catalogue and return the new candidates; those on offer are left out."""
@@ -38,9 +38,9 @@ class OpenEpisode(Episode):
         world, slot = self.world, len(self.candidates)
         candidate = world.candidate(self.task, slot, world.catalog[number].name)
         if slot == self._draws.slots - 1:
-            self._found = {}
+            self._draws_by_slot = {}
         # by the tool and not by the slot: the order of searches must not change a tool's luck
-        self._found[slot] = OwnDraws(world._source, self.seed, self.number, number)
+        self._draws_by_slot[slot] = OwnDraws(world._source, self.seed, self.number, number)
         self.candidates = (*self.candidates, candidate)
         self.tools.append(None)
         self.factors.append(1.0)
@@ -64,4 +64,4 @@ class OpenEpisode(Episode):
                 self.banned.discard(candidate.index)
 
     def draws_of(self, slot: int) -> Draws:
-        return self._found[slot] if slot >= self._draws.slots - 1 > 0 else self._draws
+        return self._draws_by_slot[slot] if slot >= self._draws.slots - 1 > 0 else self._draws

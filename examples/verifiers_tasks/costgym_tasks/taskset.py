@@ -67,6 +67,6 @@ class MarketplaceTaskset(vf.Taskset[MarketplaceTask, MarketplaceConfig]):
         shared = {name: getattr(of, name) for name in ("scenario", "split", "budget", "documents", "seed")}
         for found in task_rows(of.scenario, of.split, of.num_tasks):
             row = {**shared, "task": found["task"]}
-            told = ToolEpisode.of_row(row).prompt()
-            data = MarketplaceData(id=found["id"], prompt=told[1]["content"], system_prompt=told[0]["content"], row=row)
+            prompt = ToolEpisode.of_row(row).prompt()
+            data = MarketplaceData(id=found["id"], prompt=prompt[1]["content"], system_prompt=prompt[0]["content"], row=row)
             yield MarketplaceTask(data, of.task)

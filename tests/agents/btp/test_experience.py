@@ -73,7 +73,7 @@ def test_estimates_of_several_tools_are_the_published_formulas_tool_by_tool(choi
     experience, chosen, query = Experience(past), BtpSettings(**choices), "the weather in Lyon"
     embedded = TextEmbedding([one.query for one in past])([query, *(one.query for one in past)])
     near = embedded[1:] @ embedded[0]
-    for name, found in zip(
+    for name, estimate in zip(
         ("good", "bad", "other"), experience.estimates(query, ["good", "bad", "other"], chosen), strict=True
     ):
         uses = [(near[i], flag) for i, one in enumerate(past) if not one.test for flag in one.uses.get(name, ())]
@@ -82,7 +82,7 @@ def test_estimates_of_several_tools_are_the_published_formulas_tool_by_tool(choi
         queries = [(similarity, one.uses[name]) for similarity, one in counted if name in one.uses]
         counts, helped = [float(len(flags)) for _, flags in queries], [float(any(flags)) for _, flags in queries]
         cap = frequency_cap([s for s, _ in queries], counts, value, chosen, helped)
-        assert found == (pytest.approx(value, rel=1e-12), cap)
+        assert estimate == (pytest.approx(value, rel=1e-12), cap)
 
 
 def test_a_new_query_changes_the_estimates_at_once():

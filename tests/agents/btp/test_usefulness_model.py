@@ -51,10 +51,10 @@ def test_what_is_written_judges_alike_when_it_is_read(tmp_path):
     )
     (tmp_path / FILE).write_text(judge.to_json({"seed": 3}), encoding="utf-8")
     again = load_usefulness(tmp_path)
-    for each in (GOOD, BAD):
-        asked: tuple[Any, ...] = (each.query, "map", each.arguments, each.text)
-        assert again.probability(*asked) == pytest.approx(judge.probability(*asked), rel=1e-12)  # type: ignore[attr-defined]
-        assert again.helpful(*asked) is judge.helpful(*asked)
+    for example in (GOOD, BAD):
+        request: tuple[Any, ...] = (example.query, "map", example.arguments, example.text)
+        assert again.probability(*request) == pytest.approx(judge.probability(*request), rel=1e-12)  # type: ignore[attr-defined]
+        assert again.helpful(*request) is judge.helpful(*request)
 
 
 @pytest.mark.parametrize(

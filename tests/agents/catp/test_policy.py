@@ -84,9 +84,9 @@ def test_forbidden_choices_have_no_probability_and_no_gradient(evaluator):
 def test_teacher_forcing_equals_step_by_step_decoding(evaluator, model, method):
     settings = CatpSettings(**TINY, model=model, method=method, window=4)
     policy = ready_policy(settings, "cpu")
-    asked = [(each, level) for each in (task(24), task(215)) for level in (0, 3)]
-    written = write_plans(policy, asked, price_table(evaluator), 0.0, np.random.default_rng(1))
-    records = [each.record for each in written]
+    requests = [(plan_task, level) for plan_task in (task(24), task(215)) for level in (0, 3)]
+    written = write_plans(policy, requests, price_table(evaluator), 0.0, np.random.default_rng(1))
+    records = [plan.record for plan in written]
     assert max(len(record.choices) for record in records) > settings.window
     for record in records:
         last = len(record.choices) - 1
@@ -102,9 +102,9 @@ def test_teacher_forcing_equals_step_by_step_decoding(evaluator, model, method):
 @pytest.mark.slow
 def test_a_plan_does_not_depend_on_what_is_written_beside_it(evaluator):
     policy = ready_policy(CatpSettings(**TINY), "cpu")
-    asked = [(task, level) for task in tasks("all", "test")[::6] for level in range(4)]
-    together = [plan.plan for plan in write_plans(policy, asked, price_table(evaluator))]
-    alone = [write_plans(policy, [pair], price_table(evaluator))[0].plan for pair in asked]
+    requests = [(task, level) for task in tasks("all", "test")[::6] for level in range(4)]
+    together = [plan.plan for plan in write_plans(policy, requests, price_table(evaluator))]
+    alone = [write_plans(policy, [pair], price_table(evaluator))[0].plan for pair in requests]
     assert together == alone
 
 
@@ -114,21 +114,23 @@ def test_masks_are_never_violated_whatever_the_weights_say(evaluator, seed):
     with torch.no_grad():
         policy.tool_head.weight.mul_(50)
         policy.dependency_head.weight.mul_(50)
-    asked = [(task, seed) for task in tasks("all")[seed::6]]
+    requests = [(task, seed) for task in tasks("all")[seed::6]]
     for chance in (None, np.random.default_rng(seed)):
-        for (each, _), written in zip(asked, write_plans(policy, asked, price_table(evaluator), chance=chance), strict=True):
-            state = TplState(kind_of(each))
+        for (plan_task, _), written in zip(
+            requests, write_plans(policy, requests, price_table(evaluator), chance=chance), strict=True
+        ):
+            state = TplState(kind_of(plan_task))
             for choice in written.record.choices:
                 state.push(choice)
             assert state.done
-            assert evaluator.evaluate(written.plan, each, 0).price > 0
+            assert evaluator.evaluate(written.plan, plan_task, 0).price > 0
 
 
 def test_without_masks_an_untrained_policy_writes_invalid_plans(evaluator):
     policy = ready_policy(CatpSettings(**TINY, mask=False), "cpu")
-    asked = [(task, 0) for task in tasks("all", "train")]
-    written = write_plans(policy, asked, price_table(evaluator), chance=np.random.default_rng(0))
-    assert any(each.plan is None for each in written)
+    requests = [(task, 0) for task in tasks("all", "train")]
+    written = write_plans(policy, requests, price_table(evaluator), chance=np.random.default_rng(0))
+    assert any(plan.plan is None for plan in written)
 
 
 @pytest.mark.parametrize("feedback", [True, False])
@@ -141,7 +143,7 @@ def test_the_return_asked_for_is_updated_by_what_tools_cost(evaluator, feedback)
         charged = prices[1][choice - FIRST_TOOL] if FIRST_TOOL <= choice < INPUT else 0.0
         expected.append(expected[-1] + (0.5 * charged / MAX_PRICE_USD if feedback else 0.0))
     assert record.returns == pytest.approx(expected)
-    assert (len({round(each, 6) for each in record.returns}) > 1) == feedback
+    assert (len({round(value, 6) for value in record.returns}) > 1) == feedback
 
 
 def test_the_authors_code_asks_for_the_same_return_at_every_token(evaluator):
@@ -167,14 +169,14 @@ def test_context_augmentation_is_the_attention_over_four_weighed_prices_and_the_
     encoder = policy.encoder
     table = encoder(policy.prices)
     tool, level = 4, 2
-    own = encoder.plain()[2 + FIRST_TOOL + tool]
+    token_row = encoder.plain()[2 + FIRST_TOOL + tool]
     items = [
         layer.weight[:, 0] * policy.prices[tool, i] + layer.bias + float(importance(level)[i])
         for i, layer in enumerate(encoder.costs)
     ]
-    items = torch.stack([*items, own])[None]
+    items = torch.stack([*items, token_row])[None]
     fused, _ = encoder.fusion(items[:, -1:], items, items)
-    torch.testing.assert_close(table[level, 2 + FIRST_TOOL + tool], own + fused[0, 0], rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(table[level, 2 + FIRST_TOOL + tool], token_row + fused[0, 0], rtol=1e-4, atol=1e-5)
     structure = [0, 1, 2 + END, *range(2 + INPUT, 2 + N_ACTIONS)]
     assert torch.equal(table[0, structure], table[3, structure])
 
@@ -183,10 +185,10 @@ def test_the_published_augmentation_shares_one_layer_and_adds_nothing():
     policy = ready_policy(CatpSettings(**TINY, fusion="published"), "cpu")
     encoder, tool, level = policy.encoder, 4, 2
     assert len(encoder.costs) == 1
-    own = encoder.plain()[2 + FIRST_TOOL + tool]
+    token_row = encoder.plain()[2 + FIRST_TOOL + tool]
     layer = encoder.costs[0]
     prices = [layer(policy.prices[tool, i : i + 1]) + float(importance(level)[i]) for i in range(4)]
-    items = torch.stack([*prices, own])[None]
+    items = torch.stack([*prices, token_row])[None]
     causal = torch.ones(5, 5).triu(1).bool()
     fused, _ = encoder.fusion(items, items, items, attn_mask=causal)
     torch.testing.assert_close(encoder(policy.prices)[level, 2 + FIRST_TOOL + tool], fused[0, -1], rtol=1e-4, atol=1e-5)
@@ -200,8 +202,8 @@ def test_without_context_augmentation_a_policy_reads_the_size_in_words_and_the_m
     before = policy(batch)
     assert torch.equal(policy(batch._replace(level=np.array([3]))), before)
     larger = [replace(record, level=level) for level in range(4)]
-    told = [batch_of([one], [(0, 2)], settings)[0] for one in larger]
-    assert len({tuple(words[0].tolist()) for words in told}) == 4
+    windows = [batch_of([one], [(0, 2)], settings)[0] for one in larger]
+    assert len({tuple(words[0].tolist()) for words in windows}) == 4
     policy.prices.copy_(policy.prices.flip(1))
     torch.testing.assert_close(policy(batch), before)
     policy.prices.mul_(2.0)
@@ -221,9 +223,9 @@ def test_a_run_from_before_the_prompt_could_be_chosen_reads_the_short_one_withou
 
 def test_sampling_follows_the_probabilities(evaluator):
     policy = ready_policy(CatpSettings(**TINY), "cpu")
-    asked = [(task(24), 0)] * 150
-    written = write_plans(policy, asked, price_table(evaluator), chance=np.random.default_rng(3))
-    first = np.bincount([each.record.choices[0] for each in written], minlength=N_ACTIONS) / len(asked)
+    requests = [(task(24), 0)] * 150
+    written = write_plans(policy, requests, price_table(evaluator), chance=np.random.default_rng(3))
+    first = np.bincount([plan.record.choices[0] for plan in written], minlength=N_ACTIONS) / len(requests)
     with torch.no_grad():
         expected = torch.exp(policy.log_probabilities(batch_of([written[0].record], [(0, 0)], policy.settings)))[0, 0].numpy()
     assert np.abs(first - expected).max() < 0.12
@@ -246,13 +248,13 @@ def test_a_share_of_each_batch_comes_from_plans_near_the_best(evaluator):
     records = episodes(evaluator, settings, 24, 202)
     learner = OfflineLearner(ready_policy(settings, "cpu"), records, evaluator, settings, 0.0)
     near = sum(record.regret <= 0.03 for record in records) / len(records)
-    told = []
+    returns = []
     for step in range(20):
         batch = learner.batch(step)
         assert sum(text.count("Work out") for text in batch.texts) == 20
-        told += batch.value[:, 0].tolist()
+        returns += batch.value[:, 0].tolist()
     # Returns are told less the best one, so a plan near the best is told a return near zero at its first state.
-    share = sum(value >= -0.03 for value in told) / len(told)
+    share = sum(value >= -0.03 for value in returns) / len(returns)
     assert share == pytest.approx(0.5 + 0.5 * near, abs=0.15)
     assert near < 0.4
 

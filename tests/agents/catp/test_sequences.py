@@ -114,10 +114,10 @@ def test_a_window_writes_the_first_state_in_full_and_then_only_what_is_new():
     assert batch.kind[0].tolist() == [r, s, c, r, s, s, c, r, s, *[NOTHING] * 2]
     assert batch.number[0].tolist()[:9] == [0, 0, DENOISE, 0, denoise, sod, INPUT, 0, after_input]
     assert batch.step[0].tolist()[:9] == [0, 0, 0, 1, 1, 1, 1, 2, 2]
-    assert batch.place[0].tolist() == [1, 5, 8]
+    assert batch.choice_position[0].tolist() == [1, 5, 8]
     assert batch.kind[1].tolist() == [r, *[s] * 7, c, r, s]
     assert batch.number[1].tolist()[1:8] == [0, denoise, sod, after_input, eod, caption, sod]
-    assert batch.place[1].tolist()[:2] == [7, 10]
+    assert batch.choice_position[1].tolist()[:2] == [7, 10]
     assert batch.choice.tolist() == [[DENOISE, INPUT, END_DEPENDENCIES], [AFTER_DENOISING, END_DEPENDENCIES, 0]]
     assert batch.counts.tolist() == [[True] * 3, [True, True, False]]
 
@@ -135,8 +135,8 @@ def test_without_conditioning_no_return_is_in_the_sequence():
 
 
 def test_the_prompt_says_what_happened_to_the_image_and_what_is_wanted():
-    said = [WORDS[number] for number in words_of(task(219), 2, size_words=True) if number]
-    assert said == ["several outputs", "low-resolutioned", "grayscale", "caption in German", "object", "size 2"]
+    prompt_words = [WORDS[number] for number in words_of(task(219), 2, size_words=True) if number]
+    assert prompt_words == ["several outputs", "low-resolutioned", "grayscale", "caption in German", "object", "size 2"]
 
 
 @pytest.mark.parametrize("each", tasks("all")[::7], ids=lambda each: str(each.task_id))
@@ -159,13 +159,13 @@ def test_the_data_hold_the_best_plan_of_each_task_and_level_and_only_valid_ones(
     settings = CatpSettings(walks=4, best=1, near=2, spread=2)
     collected = collect(learnt, evaluator, settings)
     values = PlanValues(evaluator)
-    for each in learnt:
+    for plan_task in learnt:
         for level in range(4):
-            own = [plan for plan in collected if plan.task == each and plan.level == level]
-            best = choices_of(values.expected_optimum(each, level, range(12), True), kind_of(each))
-            assert best in [plan.choices for plan in own]
-            assert len({plan.choices for plan in own}) == len(own)
-            assert {plan.choices[-1] for plan in own} == {END}
+            plans = [plan for plan in collected if plan.task == plan_task and plan.level == level]
+            best = choices_of(values.expected_optimum(plan_task, level, range(12), True), kind_of(plan_task))
+            assert best in [plan.choices for plan in plans]
+            assert len({plan.choices for plan in plans}) == len(plans)
+            assert {plan.choices[-1] for plan in plans} == {END}
     assert collected == collect(learnt, evaluator, settings)
 
 
@@ -184,11 +184,11 @@ def test_joined_tasks_combine_outputs_of_train_tasks_on_the_same_images_and_are_
     assert composed_tasks(10, seed=0) == joined[:10]
     single = {(task.combination, task.wants[0]) for task in tasks("sequential", "train")}
     known = {(task.combination, frozenset(task.wants)) for task in tasks("all")}
-    for each in joined:
-        assert all((each.combination, want) in single for want in each.wants)
-        assert (each.combination, frozenset(each.wants)) not in known
-        assert sum(want.german for want in each.wants) <= 1
-        assert each.task_id >= COMPOSED and kind_of(each) in KINDS
+    for plan_task in joined:
+        assert all((plan_task.combination, want) in single for want in plan_task.wants)
+        assert (plan_task.combination, frozenset(plan_task.wants)) not in known
+        assert sum(want.german for want in plan_task.wants) <= 1
+        assert plan_task.task_id >= COMPOSED and kind_of(plan_task) in KINDS
 
 
 def test_only_runs_with_several_outputs_learn_from_joined_tasks():
@@ -209,11 +209,11 @@ def test_centred_returns_ask_for_zero_and_absolute_ones_for_the_largest_in_the_d
 
 
 def test_labels_are_the_same_plan_at_every_size_level_the_one_that_scores_best(evaluator):
-    found = labels((task(24),), evaluator)
-    assert [plan.level for plan in found] == [0, 1, 2, 3]
-    assert len({plan.choices for plan in found}) == 1
+    best_plans = labels((task(24),), evaluator)
+    assert [plan.level for plan in best_plans] == [0, 1, 2, 3]
+    assert len({plan.choices for plan in best_plans}) == 1
     best = PlanValues(evaluator).scores(task(24))[:12].mean(axis=0).max()
-    assert found[0].score == pytest.approx(best)
+    assert best_plans[0].score == pytest.approx(best)
 
 
 def test_a_plan_that_the_masks_do_not_admit_is_left_out():

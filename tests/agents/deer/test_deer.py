@@ -46,9 +46,9 @@ class Always(Decider):
 
 def test_a_decider_that_always_calls_the_first_is_right_as_often_as_the_first_is(env: DecisionAwareEnv) -> None:
     known = examples(env.world, "valid")
-    found = accuracies(evaluate(Always(), known))
+    scores = accuracies(evaluate(Always(), known))
     firsts = [example.gold == 0 for example in known if example.kind == "Call"]
-    assert [*found.values()] == [0.0, 1.0, 240 / 300, 0.0, sum(firsts) / 150, sum(firsts) / 240]
+    assert [*scores.values()] == [0.0, 1.0, 240 / 300, 0.0, sum(firsts) / 150, sum(firsts) / 240]
 
 
 def test_without_forcing_what_was_never_reached_counts_as_wrong(env: DecisionAwareEnv) -> None:
@@ -61,11 +61,11 @@ def test_without_forcing_what_was_never_reached_counts_as_wrong(env: DecisionAwa
 def test_a_simulated_decider_errs_at_its_rates(env: DecisionAwareEnv) -> None:
     known = examples(env.world, "valid") * 1
     pooled = [r for seed in range(20) for r in evaluate(SimulatedDecider(name="gpt-4"), known, seed)]
-    found, rates = accuracies(pooled), RATES["gpt-4"]
-    assert found["p_no_search"] == pytest.approx(rates.no_search, abs=0.03)
-    assert found["p_search"] == pytest.approx(rates.search, abs=0.02)
-    assert found["p_no_call"] == pytest.approx(rates.no_call, abs=0.02)
-    assert found["p_call"] == pytest.approx(rates.call, abs=0.02)
+    scores, rates = accuracies(pooled), RATES["gpt-4"]
+    assert scores["p_no_search"] == pytest.approx(rates.no_search, abs=0.03)
+    assert scores["p_search"] == pytest.approx(rates.search, abs=0.02)
+    assert scores["p_no_call"] == pytest.approx(rates.no_call, abs=0.02)
+    assert scores["p_call"] == pytest.approx(rates.call, abs=0.02)
 
 
 def test_a_faultless_simulated_decider_wins_every_episode(env: DecisionAwareEnv) -> None:
@@ -139,5 +139,5 @@ def test_recorded_samples_are_scored_the_same_way() -> None:
     faultless = SimulatedDecider(DecisionRates(1.0, 1.0, 1.0, 1.0))
     assert set(accuracies(evaluate(faultless, known)).values()) == {1.0}
     rule = RuleDecider.fit(known[::2])
-    found = accuracies(evaluate(rule, known[1::2]))
-    assert found["p_ds"] is not None and 0.5 < found["p_ds"] < 1.0
+    scores = accuracies(evaluate(rule, known[1::2]))
+    assert scores["p_ds"] is not None and 0.5 < scores["p_ds"] < 1.0

@@ -40,8 +40,8 @@ def test_every_reply_is_paid_for_once(env):
     thoughts = [charge.tokens for charge in env.episode.ledger if charge.what == "think"]
     heard = player._model.heard
     assert len(thoughts) == len(heard) == 4
-    said = [sum(m.tokens for m in messages) + sum(f.tokens for f in functions) for _, messages, functions in heard]
-    assert all(paid > inputs for paid, inputs in zip(thoughts, said, strict=True))
+    prompt_tokens = [sum(m.tokens for m in messages) + sum(f.tokens for f in functions) for _, messages, functions in heard]
+    assert all(paid > inputs for paid, inputs in zip(thoughts, prompt_tokens, strict=True))
 
 
 def test_a_text_without_a_call_is_the_answer_unless_texts_are_thoughts(env):

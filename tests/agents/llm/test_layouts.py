@@ -44,10 +44,10 @@ def prompts_of(env: Any, name: str, tasks: int, past: Experience | None = None) 
 
 def share_kept(episodes: list[list[Prompt]], ending: int) -> float:
     """The share of requests that begin with the whole request before, but for so many parts at its end."""
-    kept = [
+    reused = [
         after.same >= before.same + len(before.parts) - ending for prompts in episodes for before, after in pairwise(prompts)
     ]
-    return sum(kept) / len(kept)
+    return sum(reused) / len(reused)
 
 
 @pytest.mark.parametrize(

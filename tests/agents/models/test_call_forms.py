@@ -265,8 +265,8 @@ FAILED: list[Any] = [
 @pytest.mark.parametrize("document", FAILED)
 def test_a_failure_inside_of_an_answer_is_the_servers_and_is_tried_again(server: Server, document: Any) -> None:
     server.answers = [document, said("done")]
-    found = ask(server)
-    assert (found.message.content, found.notes, len(server.requests)) == ("done", ("provider_errors",), 2)
+    settings = ask(server)
+    assert (settings.message.content, settings.notes, len(server.requests)) == ("done", ("provider_errors",), 2)
     server.answers = [document] * 2
     with pytest.raises(InfrastructureError, match="2 tries"):
         ask(server, tries=2)

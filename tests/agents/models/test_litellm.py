@@ -62,10 +62,10 @@ def wrapped(name, provider, message):
 def proxy(monkeypatch):
     monkeypatch.setenv(KEY_VARIABLE, "sk-virtual")
     monkeypatch.setenv("COSTGYM_CACHE", "")  # `--cache` sets it in this process
-    found = Server()
-    monkeypatch.setenv(URL_VARIABLE, found.url)
-    yield found
-    found.close()
+    server = Server()
+    monkeypatch.setenv(URL_VARIABLE, server.url)
+    yield server
+    server.close()
 
 
 def ask(model=f"openai:{CLAUDE},tries=1"):
@@ -75,18 +75,18 @@ def ask(model=f"openai:{CLAUDE},tries=1"):
 @pytest.mark.parametrize("name", [CLAUDE, BEDROCK])
 def test_a_name_keeps_its_provider_and_the_virtual_key_is_sent(proxy, name):
     proxy.answers = [answer(content="yes")]
-    said = ask(f"openai:{name},tries=1")
+    request_body = ask(f"openai:{name},tries=1")
     assert proxy.requests[0]["model"] == name
     assert proxy.headers[0]["authorization"] == "Bearer sk-virtual"
-    assert said.message.content == "yes" and said.message.calls == ()
-    assert said.usage[:3] == (1200, 80, 200)
+    assert request_body.message.content == "yes" and request_body.message.calls == ()
+    assert request_body.usage[:3] == (1200, 80, 200)
 
 
 def test_calls_beside_empty_content_and_reasoning_are_read(proxy):
     proxy.answers = [answer(("search", {"city": "c0"}), ("finish", {"answer": "x"}))]
-    said = ask()
-    assert [(call.name, call.id) for call in said.message.calls] == [("search", "toolu_0"), ("finish", "toolu_1")]
-    assert said.message.content == ""
+    reply = ask()
+    assert [(call.name, call.id) for call in reply.message.calls] == [("search", "toolu_0"), ("finish", "toolu_1")]
+    assert reply.message.content == ""
 
 
 @pytest.mark.parametrize("name", [CLAUDE, BEDROCK])
@@ -122,8 +122,8 @@ def test_a_leaderboard_pays_the_usage_at_the_prices_of_the_whole_name(proxy, tmp
 )
 def test_a_context_that_is_too_long_for_any_provider_brings_an_empty_reply(proxy, message):
     proxy.answers = [(400, error(message), {})]
-    said = ask()
-    assert said.message.content == "" and said.usage[:3] == (0, 0, 0)
+    reply = ask()
+    assert reply.message.content == "" and reply.usage[:3] == (0, 0, 0)
 
 
 @pytest.mark.parametrize(

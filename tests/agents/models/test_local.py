@@ -67,18 +67,18 @@ def test_a_batch_says_what_its_members_say_alone_and_sampling_repeats_itself(tin
     assert [r.usage for r in batch] == [r.usage for r in alone]
     assert [r.message.content for r in batch] == [r.message.content for r in alone]
     sampler = LocalModel(*tiny, max_tokens=6, device="cpu", temperature=1.0)
-    said = []
+    texts = []
     for seed in (1, 1, 2):
         sampler.reset(seed)
-        said.append([sampler.complete(*requests[0]).message.content for _ in range(2)])
-    assert said[0] == said[1] != said[2] and said[0][0] != said[0][1]
+        texts.append([sampler.complete(*requests[0]).message.content for _ in range(2)])
+    assert texts[0] == texts[1] != texts[2] and texts[0][0] != texts[0][1]
 
 
 def replies_of(talks, count):
-    found = {}
-    while len(found) < count:
-        found |= talks.step()
-    return found
+    replies = {}
+    while len(replies) < count:
+        replies |= talks.step()
+    return replies
 
 
 @pytest.mark.slow
@@ -99,7 +99,7 @@ def test_conversations_side_by_side_are_those_alone_and_go_on_where_they_stood(t
             for _ in range(late):
                 talks.step()
             talks.begin(seat, histories[seat][:2], ())
-        while any(len(said) < 4 for said in together.values()):
+        while any(len(replies_of_one) < 4 for replies_of_one in together.values()):
             for seat, reply in talks.step().items():
                 together[seat].append((reply.message.content, reply.usage))
                 turn = len(together[seat])

@@ -114,8 +114,8 @@ def test_a_refused_key_stops_the_run_and_is_not_shown(server, monkeypatch, caplo
     server.answers = [(401, "bad key sk-secret", {})]
     with pytest.raises(ConfigError) as error:
         ask(client(server))
-    told = "".join(traceback.format_exception(error.value))
-    assert "sk-secret" not in told and "401" in told and "bad key ***" in told
+    traceback_text = "".join(traceback.format_exception(error.value))
+    assert "sk-secret" not in traceback_text and "401" in traceback_text and "bad key ***" in traceback_text
     assert server.headers[0]["authorization"] == "Bearer sk-secret"
     assert caplog.records and "sk-secret" not in caplog.text
 
@@ -154,8 +154,8 @@ OPENAI_SAYS = refusal("This model's maximum context length is 8192 tokens. Howev
 )
 def test_a_context_that_is_too_long_brings_an_empty_reply(server, status, text):
     server.answers = [(status, text, {"Content-Type": "application/json"})]
-    found = ask(client(server))
-    assert found.message.content == "" and found.usage[:3] == (0, 0, 0)
+    reply = ask(client(server))
+    assert reply.message.content == "" and reply.usage[:3] == (0, 0, 0)
     assert len(server.requests) == 1
 
 
@@ -364,10 +364,14 @@ def test_a_model_goes_to_another_process_without_its_key(monkeypatch, tmp_path):
     )
     sent = pickle.dumps(make_agent("react", model=model))
     assert b"sk-secret" not in sent
-    found = pickle.loads(sent)._model
-    assert (found.model.name, found.model.url, found.model.settings.temperature) == ("tiny", "https://models.example/v1", 0.5)
-    assert (found.path, found._identity) == (model.path, "it")
-    assert found.model._client.api_key == "sk-secret"
+    copied = pickle.loads(sent)._model
+    assert (copied.model.name, copied.model.url, copied.model.settings.temperature) == (
+        "tiny",
+        "https://models.example/v1",
+        0.5,
+    )
+    assert (copied.path, copied._identity) == (model.path, "it")
+    assert copied.model._client.api_key == "sk-secret"
     monkeypatch.delenv(KEY_VARIABLE)
     with pytest.raises(ConfigError, match=f"set the environment variable {KEY_VARIABLE} to the key of models.example"):
         pickle.loads(sent)

@@ -76,9 +76,9 @@ def test_what_a_provider_adds_goes_back_to_it_unchanged(tmp_path: Any) -> None:
             return reply
 
     for _ in range(2):  # asked, and then from the cache
-        kept = Cached(Once(), tmp_path / "replies.sqlite")
-        kept.reset(0)
-        again = kept.complete([Message(USER, "q")], ())
+        cached = Cached(Once(), tmp_path / "replies.sqlite")
+        cached.reset(0)
+        again = cached.complete([Message(USER, "q")], ())
         wire = chat_messages([Message(USER, "q"), again.message, Message(TOOL, "7", name="map", call_id="c1")])
         assert wire[1]["content"] == parts and wire[1]["reasoning_content"] == "first" and "unset" not in wire[1]
         assert wire[1]["tool_calls"][0]["extra_content"] == signature and "index" not in wire[1]["tool_calls"][0]
@@ -207,13 +207,13 @@ def filters(request: dict[str, Any], turn: list[dict[str, Any]]) -> Any:
 def test_an_episode_with_each_kind_of_provider_is_played_to_its_end(
     server: Any, tmp_path: Any, provider: Any, settings: str
 ) -> None:
-    def told(request: dict[str, Any]) -> Any:
-        found = provider(request, [each for each in request["messages"] if each["role"] == "assistant"])
-        if isinstance(found, str):
-            return 400, json.dumps({"error": {"message": found}}), {"Content-Type": "application/json"}
-        return said("", ("finish", {"answer": "?"})) if found is None else found
+    def results_shown(request: dict[str, Any]) -> Any:
+        reply = provider(request, [message for message in request["messages"] if message["role"] == "assistant"])
+        if isinstance(reply, str):
+            return 400, json.dumps({"error": {"message": reply}}), {"Content-Type": "application/json"}
+        return said("", ("finish", {"answer": "?"})) if reply is None else reply
 
-    server.answers = told
+    server.answers = results_shown
     (row,) = run(small_board(3, model=f"openai:tiny{settings}"), tmp_path / "board", concurrency=2).document["rows"]
     assert (row["episodes"], row["void_episodes"], row.get("filtered", 0)) == (3, 0, 3 if provider is filters else 0)
     assert len(server.requests) == 6 and row["calls_by_form"]["native"] >= 3

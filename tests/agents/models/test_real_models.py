@@ -125,11 +125,11 @@ def served(models: Path):
 
 @pytest.fixture
 def proxy(served: str, monkeypatch: pytest.MonkeyPatch):
-    found = Proxy(served)
-    monkeypatch.setenv(URL_VARIABLE, found.url)
+    server = Proxy(served)
+    monkeypatch.setenv(URL_VARIABLE, server.url)
     monkeypatch.setenv(KEY_VARIABLE, KEY)
-    yield found
-    found.close()
+    yield server
+    server.close()
 
 
 @pytest.fixture

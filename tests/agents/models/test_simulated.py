@@ -23,17 +23,17 @@ PERFECT = SimulatedRates.perfect()
 
 
 def model(env, rates=PERFECT, seed=0):
-    found = Simulated(rates)
-    found.begin(env, seed)
-    return found
+    simulated = Simulated(rates)
+    simulated.begin(env, seed)
+    return simulated
 
 
-def ask(found, env, *results, functions=None):
+def ask(simulated, env, *results, functions=None):
     """The call the model makes, with these (tool, text) results in its context."""
     messages = [Message(SYSTEM, "system"), Message(USER, env.query)]
     messages += [Message(TOOL, text, name=name) for name, text in results]
     shown = [Function.of(t) for t in env.candidates if functions is None or t.name in functions]
-    return found.complete(messages, [*shown, FINISH]).message.calls[0]
+    return simulated.complete(messages, [*shown, FINISH]).message.calls[0]
 
 
 @pytest.fixture
@@ -52,10 +52,10 @@ def test_without_error_it_solves_what_can_be_solved():
 
 
 def test_it_knows_a_fact_only_from_its_context(env):
-    found = model(env)
-    assert ask(found, env).name in ("map", "atlas")
-    assert ask(found, env, ("map", '{"value": "fact-0"}')).name == "forecast"
-    assert ask(found, env, ("map", '{"value": "fact-01"}')).name == "atlas"  # a longer word is another
+    simulated = model(env)
+    assert ask(simulated, env).name in ("map", "atlas")
+    assert ask(simulated, env, ("map", '{"value": "fact-0"}')).name == "forecast"
+    assert ask(simulated, env, ("map", '{"value": "fact-01"}')).name == "atlas"  # a longer word is another
 
 
 def test_an_argument_that_hangs_on_another_answer_waits_for_it(env):
@@ -84,13 +84,13 @@ def test_it_turns_to_another_tool_after_a_failure(env):
 
 
 def test_stubborn_it_calls_the_failed_tool_again(env):
-    found = model(env, replace(PERFECT, stubborn=1.0))
-    assert ask(found, env, ("map", '{"error": "timeout"}')).name == "map"
+    simulated = model(env, replace(PERFECT, stubborn=1.0))
+    assert ask(simulated, env, ("map", '{"error": "timeout"}')).name == "map"
 
 
 def test_a_misread_tool_gets_wrong_arguments_every_time_until_corrected(env):
-    found = model(env, replace(PERFECT, misread=1.0, correct=0.0))
-    assert all(ask(found, env).read()["city"] != "c0" for _ in range(5))
+    simulated = model(env, replace(PERFECT, misread=1.0, correct=0.0))
+    assert all(ask(simulated, env).read()["city"] != "c0" for _ in range(5))
     corrected = model(env, replace(PERFECT, misread=1.0, correct=1.0, stubborn=1.0))
     assert ask(corrected, env, ("map", "{}")).read()["city"] == "c0"
 
@@ -99,8 +99,8 @@ def test_more_functions_in_context_lead_to_more_wrong_choices():
     def wrong(count):
         env = chat(small_world(tool("map"), *[tool(f"t{n}", need=-1) for n in range(count)]))
         env.reset(seed=0, options={"task": 0})
-        found = model(env, replace(PERFECT, wrong_tool=0.05, crowding=0.1))
-        return sum(ask(found, env).name != "map" for _ in range(300))
+        simulated = model(env, replace(PERFECT, wrong_tool=0.05, crowding=0.1))
+        return sum(ask(simulated, env).name != "map" for _ in range(300))
 
     assert wrong(3) < wrong(15) < wrong(60)
 
@@ -112,8 +112,8 @@ def test_told_prices_change_its_choice_only_at_its_rate():
     system = Message(SYSTEM, 'Cost of one call: {"dear": 9.0, "cheap": 1.0}')
 
     def cheap(rate):
-        found = model(env, replace(PERFECT, attend_costs=rate))
-        names = [found.complete([system, Message(USER, "q")], functions).message.calls[0].name for _ in range(200)]
+        simulated = model(env, replace(PERFECT, attend_costs=rate))
+        names = [simulated.complete([system, Message(USER, "q")], functions).message.calls[0].name for _ in range(200)]
         return names.count("cheap")
 
     assert cheap(1.0) == 200 and 70 < cheap(0.0) < 130
@@ -123,31 +123,31 @@ def test_the_model_follows_a_change_that_it_reads():
     world = small_world(tool("map"), changeable=(0,))
     env = chat(world)
     env.reset(seed=0, options={"task": 0})
-    found = model(env)
+    simulated = model(env)
     functions = [*[Function.of(t) for t in env.candidates], FINISH]
-    told = [Message(SYSTEM, ""), Message(USER, "q"), Message(TOOL, '{"value": "fact-0"}', name="map")]
-    assert found.complete(told, functions).message.calls[0].name == "finish"
-    told.append(Message(USER, "News: the user changes their mind: other 0"))
-    call = found.complete(told, functions).message.calls[0]
+    messages = [Message(SYSTEM, ""), Message(USER, "q"), Message(TOOL, '{"value": "fact-0"}', name="map")]
+    assert simulated.complete(messages, functions).message.calls[0].name == "finish"
+    messages.append(Message(USER, "News: the user changes their mind: other 0"))
+    call = simulated.complete(messages, functions).message.calls[0]
     assert (call.name, call.read()) == ("map", {"city": "d0"})
 
 
 def test_it_votes_for_the_step_that_shows_more(env):
-    found = model(env)
+    simulated = model(env)
     good, bad = '{"name": "map", "result": "fact-0"}', '{"name": "atlas", "result": "{\\"error\\": 1}"}'
     history = [Message(SYSTEM, ""), Message(USER, env.query)]
 
     def vote(a, b):
-        return found.complete([*history, Message(USER, f"Step A: {a}\nStep B: {b}")], (), "vote").message.content[-1]
+        return simulated.complete([*history, Message(USER, f"Step A: {a}\nStep B: {b}")], (), "vote").message.content[-1]
 
     assert (vote(good, bad), vote(bad, good)) == ("A", "B")
 
 
 def test_its_usage_is_what_it_read_and_what_it_said(env):
-    found = model(env)
+    simulated = model(env)
     messages = [Message(SYSTEM, "x" * 40), Message(USER, "y" * 40)]
     functions = [Function.of(t) for t in env.candidates]
-    reply = found.complete(messages, functions)
+    reply = simulated.complete(messages, functions)
     assert reply.usage.input_tokens == 2 * (4 + 10) + sum(f.tokens for f in functions)
     assert reply.usage.output_tokens == reply.message.tokens - 4
 
@@ -190,25 +190,25 @@ def test_a_call_is_read_whatever_was_written():
 
 
 def test_a_misunderstood_wish_stays_misunderstood_whatever_the_tool(env):
-    found = model(env, replace(PERFECT, misunderstand=1.0))
-    asked = [ask(found, env, *[(name, "{}") for name in failed]) for failed in ([], ["map"], ["atlas"])]
-    assert all(call.read()["city"] != "c0" for call in asked)
+    simulated = model(env, replace(PERFECT, misunderstand=1.0))
+    choices = [ask(simulated, env, *[(name, "{}") for name in failed]) for failed in ([], ["map"], ["atlas"])]
+    assert all(call.read()["city"] != "c0" for call in choices)
 
 
 def test_it_sees_a_list_of_functions_that_was_changed_in_place(env):
-    found, functions = model(env), [Function.of(t) for t in env.candidates]
+    simulated, functions = model(env), [Function.of(t) for t in env.candidates]
     messages = [Message(SYSTEM, "system"), Message(USER, env.query)]
-    first = found.complete(messages, functions).message.calls[0].name
+    first = simulated.complete(messages, functions).message.calls[0].name
     functions[:] = [function for function in functions if function.name != first]
-    second = found.complete(messages, functions).message.calls[0].name
+    second = simulated.complete(messages, functions).message.calls[0].name
     assert {first, second} == {"map", "atlas"}
 
 
 def test_catalogues_are_not_kept_alive_by_what_is_known_of_their_tasks():
     world = small_world(tool("map"))
-    kept = weakref.ref(world.catalog)
+    catalog = weakref.ref(world.catalog)
     Reader(world.catalog, world.tasks[0])
     assert world.catalog in _KNOWN
     del world
     gc.collect()
-    assert kept() is None
+    assert catalog() is None

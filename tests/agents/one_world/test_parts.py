@@ -64,14 +64,14 @@ def test_a_plan_is_one_action_of_all_calls_and_its_failures_go_back_to_the_model
 
 
 def test_what_it_reads_off_an_image_it_takes_for_the_truth(env: Any) -> None:
-    told = wrong = 0
+    mistakes = wrong = 0
     for number in env.numbers[:150]:
         if env.world.tasks[number].group == "vision":
             play(env, make_agent("react", CHAT), number, seed=2)
             last = env.episode.log[-1]
-            told += last[0] == "finish" and not last[2]
+            mistakes += last[0] == "finish" and not last[2]
             wrong += last[0] == "finish" and not last[2] and not env.succeeded
-    assert told > 10 and wrong > 0
+    assert mistakes > 10 and wrong > 0
 
 
 def test_the_gate_tells_sums_from_queries_for_tools_and_hides_most_others() -> None:
@@ -80,17 +80,17 @@ def test_the_gate_tells_sums_from_queries_for_tools_and_hides_most_others() -> N
     unseen = examples(world, "test", 120)
     right = [(gate.leaning(one.query) >= gate.search_at) == needs_tool(one) for one in unseen]
     assert sum(right) > 0.9 * len(right)
-    kept = whole = wanting = 0.0
+    reserve = whole = wanting = 0.0
     for one in filter(needs_tool, unseen):
         fits = {
             tool.name
             for tool, fit in zip(one.candidates, gate.fits(one.query, one.candidates), strict=True)
             if fit >= gate.fits_at
         }
-        kept += len(fits) / len(one.candidates)
+        reserve += len(fits) / len(one.candidates)
         whole += all(fits & set(need.tools) for need in one.task.needs)
         wanting += 1
-    assert kept < 0.7 * wanting and whole > 0.9 * wanting
+    assert reserve < 0.7 * wanting and whole > 0.9 * wanting
 
 
 def test_a_gated_model_is_shown_nothing_where_nothing_is_needed(env: Any) -> None:

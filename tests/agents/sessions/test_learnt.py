@@ -7,7 +7,7 @@ import pytest
 
 import costgym
 from costgym.agents import make_agent
-from costgym.agents.base import SESSION
+from costgym.agents.base import NUMERIC, SESSION, SESSION_1
 from costgym.experiments.play.episodes import play
 from costgym.simulators.status import LIMITS
 from tests.helpers.training import TRAINERS, one_thread
@@ -22,6 +22,33 @@ def test_the_agent_plays_the_network_that_stable_baselines_trained(tmp_path: Pat
         env = costgym.make(SESSION, split="valid", queries=20)
         logs = [play(env, make_agent(f"sessions:{tmp_path / 'run'}", SESSION), 100_000, 0).log for _ in range(2)]
     assert logs[0] == logs[1] and len(logs[0]) >= 20
+
+
+@pytest.mark.native
+def test_a_policy_of_a_level_plays_that_level_as_the_native_batch_does_and_no_other(tmp_path: Path) -> None:
+    from costgym.agents.sessions.learnt import SessionAgent
+
+    with one_thread():
+        TRAINERS["sessions-1"].train(tmp_path / "run")
+        agent, easy = SessionAgent(tmp_path / "run"), "costgym/MarketplaceSessionEasy-v1"
+        played = play(costgym.make(easy, split="valid"), agent, 100_003, 0)
+        envs = costgym.make_vec(easy, 1, split="valid")
+        seen, info = envs.reset(seed=0, options={"task": 100_003})
+        over = False
+        while not over:
+            shown = {name: torch.from_numpy(part) for name, part in seen.items()}
+            with torch.inference_mode():  # version 1's network reads nothing but the observation and the mask
+                actions = agent._network(shown, None, torch.from_numpy(envs.action_masks()))[0].argmax(-1)
+            seen, _, ended, cut, info = envs.step(actions.numpy())
+            over = bool(ended[0] | cut[0])
+        assert played.value_share == info["value_share"][0]
+    problem = (
+        'expected memory="counts", 2 capabilities and 4 to 8 tools, as in training in costgym/MarketplaceSessionEasy-v1, got'
+    )
+    with pytest.raises(costgym.ConfigError, match=problem):
+        play(costgym.make(SESSION_1, split="valid"), agent, 100_000, 0)
+    with pytest.raises(costgym.ConfigError, match=f"which it was trained in, got {SESSION}"):
+        play(costgym.make(SESSION, split="valid"), agent, 100_000, 0)
 
 
 @pytest.mark.native
@@ -48,7 +75,7 @@ def test_a_batch_of_sessions_shows_what_is_left_and_masks_tools_that_refused(tmp
     [
         ({"scenario": "storm"}, "draws its own tools"), ({"split": "train-large"}, "expected train in"),
         ({"hidden_size": 8}, "hidden_size.*is a setting of"), ({"algorithm": "dqn"}, "train PPO"),
-        ({"env": "CartPole-v1"}, "CartPole"),
+        ({"env": "CartPole-v1"}, "CartPole"), ({"env": "costgym/MarketplaceSessionHrad-v1"}, "MarketplaceSessionHard-v1"),
     ],
 )  # fmt: skip
 def test_what_sessions_cannot_be_trained_with_is_refused(options: dict[str, object], problem: str, tmp_path: Path) -> None:
@@ -92,11 +119,13 @@ def test_a_recurrent_policy_plays_alike_beside_counts_which_it_does_not_see(tmp_
     assert logs[0] == logs[1]
 
 
-@pytest.mark.parametrize(("name", "env_id"), [("zoo:sessions", SESSION), ("zoo:lagrangian", "costgym/Marketplace-v0")])
+@pytest.mark.parametrize(
+    ("name", "env_id"), [("zoo:sessions-v0", SESSION), ("zoo:sessions", SESSION_1), ("zoo:lagrangian", NUMERIC)]
+)
 def test_no_tool_that_refused_a_call_is_asked_again(name: str, env_id: str) -> None:
     env, agent = costgym.make(env_id, split="train"), make_agent(name, env_id)
     refusals = 0
-    for number in (22, 30, 31) if env_id == SESSION else range(230, 240):
+    for number in {NUMERIC: range(230, 240), SESSION: (22, 30, 31), SESSION_1: (6, 7, 11)}[env_id]:
         observation, info = env.reset(seed=0, options={"task": number})
         agent.reset(env.unwrapped.seat(env_id), observation, info, 0)  # type: ignore[attr-defined]
         shut, query, over = set[int](), info.get("query"), False

@@ -37,9 +37,9 @@ def shares(name: str, sessions: int, **settings: object) -> np.ndarray:
 
 
 def test_the_ladder_of_references() -> None:
-    found = {name: shares(name, 24) for name in NAMES}
-    assert (found["do-nothing"] == 0.0).all()
-    means = {name: values.mean() for name, values in found.items()}
+    scores = {name: shares(name, 24) for name in NAMES}
+    assert (scores["do-nothing"] == 0.0).all()
+    means = {name: values.mean() for name, values in scores.items()}
     # the whole ladder, whose steps are smaller, is measured by benchmarks/session_ladder.py
     ladder = ("random", "greedy", "paced", "tuned", "informed-paced", "informed")
     assert [means[name] for name in ladder] == sorted(means[name] for name in ladder)

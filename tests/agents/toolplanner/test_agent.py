@@ -65,8 +65,8 @@ def test_every_reply_is_paid_for() -> None:
     agent = LlmAgent(model := Heard(), ToolPlanner())
     play(env, agent, 3)
     charged = sum(charge.tokens for charge in env.episode.ledger)
-    said = sum(sum(m.tokens for m in messages) + sum(f.tokens for f in functions) for _, messages, functions in model.heard)
-    assert charged > said > 0
+    tokens = sum(sum(m.tokens for m in messages) + sum(f.tokens for f in functions) for _, messages, functions in model.heard)
+    assert charged > tokens > 0
 
 
 def test_a_stubborn_model_is_stopped_after_thirty_rounds() -> None:
@@ -204,9 +204,11 @@ def test_tags_and_path_are_written_under_the_request_line_by_line() -> None:
     tags = write_tags(tags_of([first, second]))
     plan = json.dumps({"plan": [second.name, first.name]})
     play(env, LlmAgent(model := Scripted([tags, plan, ("finish", {"answer": "x"})]), ToolPlanner()), env.numbers[0])
-    (asked, planned, acted) = [messages[1:] for _, messages, _ in model.heard]
-    query = asked[0].content
-    assert asked[1].content.splitlines()[1:] == tag_lines([env.world.catalog.get(n) for n in env.task.candidates]).splitlines()
+    (prompts, planned, acted) = [messages[1:] for _, messages, _ in model.heard]
+    query = prompts[0].content
+    assert (
+        prompts[1].content.splitlines()[1:] == tag_lines([env.world.catalog.get(n) for n in env.task.candidates]).splitlines()
+    )
     below = f"{query}\n{tags_of([first, second]).lines()}"
     assert planned[0].content == below
     assert [message.content for message in acted] == [f"{below}\nSolution path: {second.name}, {first.name}"]

@@ -129,11 +129,11 @@ def test_more_hits_cost_the_retriever_precision_and_bring_recall(world: World) -
     retriever = Retriever(list(world.catalog))
     scores: list[TagScore] = []
     for count in (1, 3, 5):
-        found: list[Any] = []
+        retrieved: list[Any] = []
         for task in tasks_of(world):
             top = retriever.top(task.instructions["tool"], count)
-            found.append((names(top, "tool"), names(gold_tools(task, world.catalog), "tool")))
-        scores.append(tag_score(found))
+            retrieved.append((names(top, "tool"), names(gold_tools(task, world.catalog), "tool")))
+        scores.append(tag_score(retrieved))
     assert scores[0].precision > scores[1].precision > scores[2].precision
     assert scores[0].recall < scores[1].recall < scores[2].recall
     assert scores[0].precision > 0.6

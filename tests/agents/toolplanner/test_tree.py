@@ -86,15 +86,15 @@ def test_pairs_share_their_history_and_made_up_ones_fill_the_gaps() -> None:
     score(tree, GOLD, "tool", CATALOG)
     pairs = extract_pairs(tree, GOLD, "tool", CATALOG, seed=0, others=[APIS["C1"], APIS["A1"]])
     histories = ["".join(name for step in pair.history for name in step.tools) for pair in pairs]
-    told = [(h, p.better.tools or p.better.end, p.worse.tools, p.made) for h, p in zip(histories, pairs, strict=True)]
-    assert told[1:] == [
+    summaries = [(h, p.better.tools or p.better.end, p.worse.tools, p.made) for h, p in zip(histories, pairs, strict=True)]
+    assert summaries[1:] == [
         ("A1", ("B2",), ("A2",), ""),
         ("A1", ("B2",), ("C1",), ""),
         ("A1", ("B2",), ("A3",), ""),
         ("A1B2", ("B3",), ("C2",), ""),
         ("A1B2B3", "answer", ("A3",), ""),
     ]
-    assert told[0][:2] == ("", ("A1",)) and told[0][3] in {GIVE_UP, OTHER_TOOL, EARLY_ANSWER}
+    assert summaries[0][:2] == ("", ("A1",)) and summaries[0][3] in {GIVE_UP, OTHER_TOOL, EARLY_ANSWER}
 
 
 def test_all_three_kinds_are_made_up_and_each_is_negative() -> None:
@@ -112,9 +112,9 @@ def test_all_three_kinds_are_made_up_and_each_is_negative() -> None:
     assert set(made) == {GIVE_UP, OTHER_TOOL, EARLY_ANSWER}
     assert made[GIVE_UP].end == "give_up" and made[EARLY_ANSWER].end == "answer"
     assert all(step.reward is not None and step.reward < 0 for step in made.values())
-    said = {kind: step.messages[0].calls[0] for kind, step in made.items()}
-    assert said[GIVE_UP][:3] == ("finish", {"answer": "", "give_up": True}, "")
-    assert said[OTHER_TOOL].name == made[OTHER_TOOL].tools[0] and said[EARLY_ANSWER].name == "finish"
+    calls_by_kind = {kind: step.messages[0].calls[0] for kind, step in made.items()}
+    assert calls_by_kind[GIVE_UP][:3] == ("finish", {"answer": "", "give_up": True}, "")
+    assert calls_by_kind[OTHER_TOOL].name == made[OTHER_TOOL].tools[0] and calls_by_kind[EARLY_ANSWER].name == "finish"
 
 
 def test_without_a_solution_of_reward_one_there_are_no_pairs() -> None:

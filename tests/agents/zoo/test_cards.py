@@ -13,6 +13,7 @@ from costgym.agents import agent_names, make_agent
 from costgym.agents.registry import find_agent, run_folder
 from costgym.agents.zoo import cards
 from costgym.agents.zoo.cards import FOLDER, read_card, zoo_folder, zoo_names
+from costgym.envs.registration import default_id
 from costgym.experiments.board.run_config import weights_of
 from costgym.experiments.board.tracks import track_of
 from costgym.simulators.errors import DataError, MissingExtra, UnknownName
@@ -24,6 +25,7 @@ TRACKS = {
     "zoo:lagrangian": "numbers",
     "zoo:ppo": "numbers",
     "zoo:sessions": "sessions",
+    "zoo:sessions-v0": "sessions",
     "zoo:toolplanner": "text",
 }
 
@@ -96,7 +98,8 @@ def test_without_torch_one_sentence_says_what_to_install(monkeypatch: pytest.Mon
 def test_every_one_plays(name: str) -> None:
     pytest.importorskip("torch")
     pytest.importorskip("transformers")
-    env = costgym.make(find_agent(name).env_id, split="test")
+    entry = find_agent(name)
+    env = costgym.make(default_id(entry.env_id, first=entry.trained_in), split="test")
     results = costgym.rollout(env, make_agent(name), episodes=2, seed=0)
     assert [result.agent for result in results] == [name] * 2
     assert not any("/" in (result.model or "") for result in results)

@@ -243,10 +243,10 @@ def test_a_plan_is_told_call_by_call_and_drawn() -> None:
     env = make(render_mode="ansi")
     env.reset(options={"task": 24, "sample": 3, "level": 1})
     write(env, CAPTION_OF_DENOISED)
-    told = env.render()
-    *heading, budget, _, _, denoising, captioning, _, figures, rest = told.splitlines()
+    drawing = env.render()
+    *heading, budget, _, _, denoising, captioning, _, figures, rest = drawing.splitlines()
     assert " ".join(map(str.strip, heading)) == f"task sequential-24-sample-3: {env.task.description}"
-    assert budget == "budget: unlimited; seed -1" and max(map(len, told.splitlines())) <= 80
+    assert budget == "budget: unlimited; seed -1" and max(map(len, drawing.splitlines())) <= 80
     assert figures.startswith("at 1.44 s; score 0.600, pass; ") and rest.endswith("Quality of Plan 0.181")
     assert denoising.split()[:5] == ["1", "0.00", "0.98", "image_denoising", "ok"]
     assert captioning.split()[:5] == ["2", "0.98", "1.44", "image_captioning", "ok"]

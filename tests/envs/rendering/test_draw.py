@@ -227,8 +227,8 @@ def test_names_that_are_very_long_or_no_latin_are_drawn():
 def test_calls_that_overlap_lie_in_lanes_of_their_own():
     chart = chart_of(ended())
     for row in chart.rows:
-        for lane in range(row.lanes):
-            bars = [bar for bar in row.bars if bar.lane == lane]
+        for lane_number in range(row.lanes):
+            bars = [bar for bar in row.bars if bar.lane == lane_number]
             assert bars and all(a.end_s <= b.asked_s for a, b in pairwise(bars))
     assert {row.name: row.lanes for row in chart.rows}["map"] == 3
 
@@ -245,7 +245,7 @@ def test_no_price_label_runs_into_the_next_bar_and_no_text_out_of_the_picture(wi
             assert end <= width
             later = [parts[0][1] for other, parts, _, _ in drawn[i + 1 :] if other.lane == bar.lane]
             assert all(end <= begin for begin in later)
-    placed = sorted((lane, x, x + text_width(marker.text, 11)) for marker, x, lane in layout.events)
+    placed = sorted((level, x, x + text_width(marker.text, 11)) for marker, x, level in layout.events)
     assert all(a[0] != b[0] or a[2] <= b[1] for a, b in pairwise(placed))
     assert all(begin >= 0 and end <= width for _, begin, end in placed)
 
@@ -265,11 +265,11 @@ def test_events_outages_and_limits_are_marked():
 
 @given(st.floats(1e-6, 1e7), st.integers(1, 20))
 def test_ticks_are_round_few_and_on_the_axis(span, most):
-    found = ticks(span, most)
-    assert found[0] == 0.0 and found[-1] <= span * (1 + 1e-9)
-    assert len(found) <= most + 1
-    if len(found) > 1:
-        assert re.match(r"^[125](\.0*)?e", f"{found[1]:.3e}")
+    positions = ticks(span, most)
+    assert positions[0] == 0.0 and positions[-1] <= span * (1 + 1e-9)
+    assert len(positions) <= most + 1
+    if len(positions) > 1:
+        assert re.match(r"^[125](\.0*)?e", f"{positions[1]:.3e}")
 
 
 @given(st.text(max_size=300), st.integers(40, 400), st.integers(1, 4))

@@ -21,7 +21,7 @@ def call(name: str, **arguments: str) -> str:
     return json.dumps({"name": name, "arguments": arguments, "usage": {"input_tokens": 1, "output_tokens": 1}})
 
 
-def said(scenario: Any, *actions: str, budget: float | None = 10, **settings: Any) -> str:
+def text_of(scenario: Any, *actions: str, budget: float | None = 10, **settings: Any) -> str:
     """Play actions in a text environment and return the sentence about them."""
     limits = {} if budget is None else {"price": budget}
     env = MarketplaceChatEnv(scenario=scenario, budget=limits, enforcement="terminate", **settings)
@@ -87,26 +87,28 @@ DONE = call("finish", answer="fact-0 and fact-1")
     ],
 )  # fmt: skip
 def test_the_sentence_names_the_first_mistake_and_what_the_optimum_did(actions: tuple[str, ...], sentence: str) -> None:
-    assert said(WORLD, *actions) == sentence
+    assert text_of(WORLD, *actions) == sentence
 
 
 def test_money_that_went_to_failing_calls_is_named_where_the_rest_covers_no_tool() -> None:
     world = scenario_of(small_world(MAP, DEAD, tool("rain", need=1, fee=4.0), failures=BROKEN))
-    text = said(world, call("dead_map", city="c0"), call("map", city="c0"), call("finish", answer="fact-0"), budget=6)
+    text = text_of(world, call("dead_map", city="c0"), call("map", city="c0"), call("finish", answer="fact-0"), budget=6)
     assert "no tool was called for “wish 1”, and the 1 credit left cover no tool for it after 3 went to calls" in text
     assert "call 1 first" in text
 
 
 def test_a_task_that_nobody_can_pass_says_so() -> None:
-    assert "; not even the optimum passes here" in said(WORLD, call("map", city="c0"), call("finish", answer="?"), budget=2.5)
+    assert "; not even the optimum passes here" in text_of(
+        WORLD, call("map", city="c0"), call("finish", answer="?"), budget=2.5
+    )
 
 
 def test_a_fact_that_was_guessed_is_named() -> None:
-    assert said(WORLD, call("map", city="c0"), DONE).startswith("It passed, though no call had brought 'fact-1'")
+    assert text_of(WORLD, call("map", city="c0"), DONE).startswith("It passed, though no call had brought 'fact-1'")
 
 
 def test_the_limit_of_steps_and_a_crash_are_named() -> None:
-    assert said(WORLD, call("map", city="c0"), max_steps=1).startswith("It failed because it did not end within 1 steps;")
+    assert text_of(WORLD, call("map", city="c0"), max_steps=1).startswith("It failed because it did not end within 1 steps;")
     env = MarketplaceChatEnv(scenario=WORLD, budget={})
     env.reset(seed=0, options={"task": 0})
     env.give_up()
@@ -115,7 +117,7 @@ def test_the_limit_of_steps_and_a_crash_are_named() -> None:
 
 def test_a_second_booking_names_both_calls() -> None:
     world = desks.scenario(desks.tool("book", 0.0, happens=1.0), desks.tool("reserve"))
-    text = said(
+    text = text_of(
         world, call("book", flight="SK-4041"), call("reserve", flight="SK-4041"), call("finish", answer="BK-48213"), budget=None
     )
     assert text.startswith("It failed because call 2 of reserve made ")
@@ -151,5 +153,5 @@ def test_every_kind_of_episode_has_a_sentence_that_follows_from_the_record_alone
         assert why(base_env(again), recorded.truncated) == text
         start = {True: ("It passed", "Nothing was wasted"), False: ("It failed",)}[base_env(env).succeeded]
         assert text.startswith(start) and text.endswith(".") and "  " not in text, text
-        named = [int(each) for each in re.findall(r"\bcall (\d+)\b", text)]
-        assert all(1 <= each <= len(recorded.calls) for each in named), text
+        named = [int(number) for number in re.findall(r"\bcall (\d+)\b", text)]
+        assert all(1 <= number <= len(recorded.calls) for number in named), text

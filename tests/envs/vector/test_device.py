@@ -1,6 +1,11 @@
 """Native environments hand out tensors without a copy, and play the same on a device, for which every kernel compiles."""
 
+import itertools
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,10 +18,13 @@ from costgym.simulators.errors import ConfigError, EpisodeOver
 pytest.importorskip("torch", reason="needs the extra `train`")
 pytest.importorskip("numba", reason="needs the extra `train`")
 
+import numba
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from costgym.envs.vector.device import DeviceVectorEnv
+from costgym.envs.vector.device import ON_GPU, DeviceVectorEnv
 from costgym.simulators.batch.device import Cpu, _kernel
+from costgym.simulators.batch.memory import copy_share, take_place
 from tests.helpers.ptx import CAPABILITIES, compile_ptx
 
 SOURCE = {"kind": "marketplace", "tools": 30, "providers": 8, "categories": 3, "train": 5, "test": 3, "candidates": [3, 6]}
@@ -24,6 +32,7 @@ INEXACT = re.compile(r"\b(fma\.\w+(\.\w+)?\.f(32|64)|(add|sub|mul)\.f(32|64)|(di
 """Operations in PTX that do not round as the CPU does: fused ones, those that may be fused later, and approximations."""
 SMALL: dict[str, dict[str, Any]] = {
     "costgym/Marketplace-v0": {"scenario": {"source": SOURCE, "failures": "storm"}, "max_steps": 12},
+    "costgym/MarketplaceSession-v1": {"queries": 8, "tools": 6, "capabilities": 2, "providers": 2, "max_steps": 25},
 }
 
 
@@ -32,7 +41,35 @@ def make(name: str, count: int, **settings: Any) -> Any:
 
 
 def on_a_device(name: str, count: int, **settings: Any) -> DeviceVectorEnv:
-    return DeviceVectorEnv(make(name, count, all_tables=True, **settings), Cpu())
+    tables = {"all_tables": True} if name == ON_GPU[0] else {}  # sessions have none
+    return DeviceVectorEnv(make(name, count, **tables, **settings), Cpu())
+
+
+class Replays(Cpu):
+    """Captures like a GPU: what is captured is not done, and a replay knows its tensors alone, none of the code around them."""
+
+    recorded: list[Any] | None = None
+
+    def launch(self, row: Any, count: int, *arguments: Any, lanes: int = 1) -> None:
+        if self.recorded is None:
+            super().launch(row, count, *arguments, lanes=lanes)
+        else:
+            self.recorded.append(lambda: Cpu.launch(self, row, count, *arguments, lanes=lanes))
+
+    def capture(self, play: Any) -> Any:
+        self.recorded = recorded = []
+
+        class Mode(TorchDispatchMode):
+            def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+                out = function(*args, **(kwargs or {}))
+                if isinstance(out, torch.Tensor):
+                    recorded.append(lambda: out.copy_(function(*args, **(kwargs or {}))))
+                return out
+
+        with Mode():
+            play()
+        self.recorded = None
+        return lambda: [each() for each in recorded]
 
 
 def assert_equal(tensors: Any, arrays: Any, ended: Any = None) -> None:
@@ -62,6 +99,12 @@ def test_tensors_share_the_memory_of_a_native_environments_arrays() -> None:
     assert torch.equal(env.action_masks(), torch.from_numpy(plain.action_masks()))
 
 
+def test_a_graph_needs_a_gpu_and_one_set_of_tensors() -> None:
+    for settings in ({"device": "cuda"}, {"copy": False}):
+        with pytest.raises(ConfigError, match="graph: needs a GPU, and copy=False"):
+            costgym.make_vec("costgym/Marketplace-v0", 2, graph=True, **settings)
+
+
 @pytest.mark.parametrize("name", ["gpu", "cuda:x", "cpu:1"])
 def test_an_unknown_device_is_refused(name: str) -> None:
     with pytest.raises(ConfigError, match="expected cpu, cuda or cuda:N"):
@@ -69,7 +112,8 @@ def test_an_unknown_device_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("argument", "value"), [("device", "cuda"), ("tensors", True), ("threads", 2), ("copy", False), ("all_tables", True)]
+    ("argument", "value"),
+    [("device", "cuda"), ("tensors", True), ("graph", True), ("threads", 2), ("copy", False), ("all_tables", True)],
 )
 def test_arguments_of_the_native_batch_are_refused_elsewhere(argument: str, value: Any) -> None:
     for name in ("costgym/OpenCATP-v0", "costgym/OpenCATPCalls-v0", "costgym/DecisionAware-v0"):
@@ -78,11 +122,22 @@ def test_arguments_of_the_native_batch_are_refused_elsewhere(argument: str, valu
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("concurrent", [False, True])
 @pytest.mark.parametrize("name", SMALL)
-def test_what_is_played_on_a_device_equals_the_native_environment_to_the_last_bit(name: str) -> None:
-    for mode, copy in zip(AutoresetMode, (True, False, True), strict=True):
-        settings = {"autoreset_mode": mode}
-        native, device = make(name, 7, **settings), on_a_device(name, 7, copy=copy, **settings)
+def test_what_is_played_on_a_device_equals_the_native_environment_to_the_last_bit(name: str, concurrent: bool) -> None:
+    # interpreted, since a process would compile every kernel of a GPU for minutes
+    command = f"from tests.envs.vector.test_device import play_both; play_both({name!r}, concurrent={concurrent})"
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    subprocess.run([sys.executable, "-W", "ignore", "-c", command], cwd=Path(__file__).parents[3], env=environment, check=True)
+
+
+def play_both(name: str, **settings: Any) -> None:
+    """Play the same on the CPU as it is and as a device, in all modes, with and without a graph."""
+    for mode, copy in itertools.product(AutoresetMode, (False, True)):
+        native = make(name, 7, autoreset_mode=mode, **settings)
+        device = on_a_device(name, 7, copy=copy, autoreset_mode=mode, **settings)
+        if not copy:
+            device.device, device._graph = Replays(), True
         with pytest.raises(EpisodeOver, match="call reset"):
             device.step(np.zeros(7, np.int64))
         assert_equal(device.reset(seed=3), native.reset(seed=3))
@@ -103,27 +158,42 @@ def test_what_is_played_on_a_device_equals_the_native_environment_to_the_last_bi
                 assert_equal(device.reset(options={"reset_mask": torch.from_numpy(ended)}), native.reset(options=options))
 
 
+def test_lanes_copy_a_row_together_in_wide_words_and_in_narrow_ones() -> None:
+    @numba.njit
+    def copy_all(target: Any, source: Any, places: Any) -> None:
+        for k in range(source.shape[0]):
+            i = take_place(places)
+            for lane in range(4):
+                copy_share(target, i, source, k, lane, 4)
+
+    for columns in (16, 5):  # rows of 64 bytes, all aligned to 16, and of 20
+        source = np.random.default_rng(0).random((3, columns), np.float32)
+        target, places = np.zeros((4, columns), np.float32), np.ones(1, np.int64)
+        copy_all(target, source, places)
+        assert places[0] == 4 and target[0].sum() == 0 and target[1:].tobytes() == source.tobytes()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SMALL)
 def test_every_kernel_compiles_for_a_gpu_and_fuses_nothing(name: str) -> None:
     pytest.importorskip("numba_cuda", reason="needs the extra `cuda`")
     env = on_a_device(name, 2, **({"concurrent": True} if name == "costgym/Marketplace-v0" else {}))
     calls = record_calls(env)
-    for row, *arguments in calls:
-        for capability in CAPABILITIES:
-            code = compile_ptx(row, tuple(arguments), capability)
+    for row, lanes, *arguments in calls:
+        for capability in CAPABILITIES[name != ON_GPU[0] :]:  # those of sessions take minutes
+            code = compile_ptx(row, tuple(arguments), capability, lanes)
             assert re.search(rf"\.target sm_{capability[0]}{capability[1]}", code)
             inexact = INEXACT.search(code)
             assert inexact is None, f"{row.__name__}, {capability}: {inexact}"
 
 
 def record_calls(env: DeviceVectorEnv) -> list[tuple[Any, ...]]:
-    """The row functions that an environment launches, each with arguments once."""
+    """The row functions that an environment launches, each with its threads a row and arguments once."""
     calls: dict[Any, tuple[Any, ...]] = {}
 
     class Recorder(Cpu):
-        def launch(self, row: Any, count: int, *arguments: Any) -> None:
-            calls.setdefault(row, (row, *arguments))
+        def launch(self, row: Any, count: int, *arguments: Any, lanes: int = 1) -> None:
+            calls.setdefault(row, (row, lanes, *arguments))
 
     env.device = Recorder()
     env.reset(seed=0)
@@ -134,7 +204,6 @@ def record_calls(env: DeviceVectorEnv) -> list[tuple[Any, ...]]:
 @pytest.mark.slow
 def test_a_gpus_compiler_fuses_what_it_is_not_told_to_leave() -> None:
     pytest.importorskip("numba_cuda", reason="needs the extra `cuda`")
-    import numba
     from numba import cuda
 
     def add_product(a: Any, b: Any, c: Any) -> None:

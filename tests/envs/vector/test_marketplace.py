@@ -118,9 +118,9 @@ def test_with_copies_nothing_is_shared_between_steps() -> None:
     native = env()
     native.reset(seed=0)
     before = native.step(np.zeros(3, np.int64))
-    kept = {key: value.copy() for key, value in before[4].items()}
+    copies = {key: value.copy() for key, value in before[4].items()}
     after = native.step(np.full(3, native.scalar.finish_action))
-    assert difference(before[4], kept) is None
+    assert difference(before[4], copies) is None
     for one, other in [(before[0], after[0]), (before[4], after[4])]:
         assert not any(np.shares_memory(one[key], other[key]) for key in one)
 
@@ -213,17 +213,17 @@ def test_a_number_of_threads_that_the_machine_does_not_have_is_refused(threads: 
 def test_arrays_are_handed_out_again_only_when_nobody_holds_them_or_a_view_of_them() -> None:
     vector = env(4)
     first, _ = vector.reset(seed=1)
-    view, told = first["tools"][1:3], first["tools"].copy()
+    view, copies = first["tools"][1:3], first["tools"].copy()
     del first
     seen = [vector.step(np.zeros(4, np.int64))[0]["needs"] for _ in range(6)]
     assert len({array.ctypes.data for array in seen}) == 6
     for _ in range(6):
         vector.step(np.zeros(4, np.int64))
-    assert np.array_equal(view, told[1:3])
-    places = set()
+    assert np.array_equal(view, copies[1:3])
+    addresses = set()
     for _ in range(8):
-        places.add(vector.step(np.zeros(4, np.int64))[0]["tools"].ctypes.data)
-    assert len(places) <= 3
+        addresses.add(vector.step(np.zeros(4, np.int64))[0]["tools"].ctypes.data)
+    assert len(addresses) <= 3
 
 
 def test_a_step_that_is_a_call_and_its_answer_keeps_room_for_one_call() -> None:

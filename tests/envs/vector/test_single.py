@@ -62,8 +62,8 @@ def play_both(world: MarketplaceEnv, compiled: MarketplaceEnv, steps: int, seed:
         ended = results[0][2] or results[0][3]
         if ended and generator.random() < 0.7:
             options = {"task": world.numbers[step % len(world.numbers)]} if generator.random() < 0.5 else None
-            given = int(generator.integers(1 << 62)) << int(generator.integers(4)) if generator.random() < 0.5 else None
-            fresh = (env.reset(seed=given, options=options) for env in (world, compiled))
+            chosen = int(generator.integers(1 << 62)) << int(generator.integers(4)) if generator.random() < 0.5 else None
+            fresh = (env.reset(seed=chosen, options=options) for env in (world, compiled))
             assert_same(*fresh, f"reset at {step}")
 
 
@@ -110,11 +110,11 @@ def test_two_environments_share_nothing() -> None:
     other.reset(seed=4)
     world.reset(seed=3)
     observation, _ = compiled.reset(seed=3)
-    kept = observation["tools"].copy()
+    copied = observation["tools"].copy()
     for action in range(6):
         other.step(action + 3)
         assert_same(world.step(action), compiled.step(action))
-    assert observation["tools"].tobytes() == kept.tobytes()  # what a step hands out is the caller's
+    assert observation["tools"].tobytes() == copied.tobytes()  # what a step hands out is the caller's
 
 
 def test_six_threads_play_what_one_plays_in_python() -> None:

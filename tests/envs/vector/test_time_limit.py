@@ -17,12 +17,12 @@ def played(made: Any, steps: int = 60) -> list[dict[str, Any]]:
     """Random actions, most of them under the mask; what each step returned."""
     chance = np.random.default_rng(0)
     observation, info = made.reset(seed=5)
-    found = [dict(observation)]
+    observations = [dict(observation)]
     for _ in range(steps):
         free = chance.random((made.num_envs, info["action_mask"].shape[1])) * np.where(info["action_mask"], 1.0, 0.2)
         observation, reward, terminated, truncated, info = made.step(free.argmax(1))
-        found.append({**observation, "reward": reward, "terminated": terminated, "truncated": truncated})
-    return found
+        observations.append({**observation, "reward": reward, "terminated": terminated, "truncated": truncated})
+    return observations
 
 
 @pytest.mark.native
@@ -42,8 +42,8 @@ def test_a_time_limit_is_the_same_in_the_batch_and_around_the_scalar_environment
 
 @pytest.mark.parametrize("mode", ["sync", "async", "vector_entry_point"])
 def test_every_vector_form_tells_its_step_limit(mode: str) -> None:
-    for given, limit in (({}, 64), ({"max_steps": 9}, 9), ({"max_episode_steps": 5}, 5)):
-        made = costgym.make_vec(ENV_ID, 2, vectorization_mode=mode, **given)
+    for limits, limit in (({}, 64), ({"max_steps": 9}, 9), ({"max_episode_steps": 5}, 5)):
+        made = costgym.make_vec(ENV_ID, 2, vectorization_mode=mode, **limits)
         assert made.spec is not None and made.spec.max_episode_steps == limit
         made.close()
 

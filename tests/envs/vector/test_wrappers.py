@@ -85,3 +85,36 @@ def test_the_examples_in_the_documentation_run() -> None:
 def test_the_cost_tuple_goes_outermost(around: Any) -> None:
     with pytest.raises(ConfigError, match=rf"{around.__name__}: expected five values from step, but CostTuple returns six"):
         around(vector.CostTuple(costgym.make_vec(ENV_ID, 2)))
+
+
+@pytest.mark.parametrize("env_id", ["costgym/Marketplace-v0", "costgym/MarketplaceSessionEasy-v1"])
+@pytest.mark.parametrize("mode", [AutoresetMode.DISABLED, AutoresetMode.SAME_STEP])
+def test_torchrl_resets_ended_environments_and_sees_their_last_observations(mode: AutoresetMode, env_id: str) -> None:
+    """As the guide says: TorchRL refuses the default, under which a step after the end is none."""
+    libs = pytest.importorskip("torchrl.envs", reason="needs the extra `torchrl`")
+    torch = pytest.importorskip("torch")
+
+    def made(mode: AutoresetMode) -> Any:
+        batch = costgym.make_vec(env_id, 3, max_steps=4, autoreset_mode=mode)
+        return libs.GymWrapper(vector.MaskObservation(vector.FlattenObservation(batch)), categorical_action_encoding=True)
+
+    with pytest.raises(RuntimeError, match="SAME_STEP or DISABLED"):
+        made(AutoresetMode.NEXT_STEP)
+    env = libs.TransformedEnv(made(mode), libs.ActionMask())
+    env.set_seed(5)
+    torch.manual_seed(0)
+    played = env.rollout(30, break_when_any_done=False)
+    assert torch.take_along_dim(played["action_mask"], played["action"].unsqueeze(-1), -1).all()
+    ended = played["next", "done"].squeeze(-1)
+    assert (ended.sum(1) >= 7).all()
+    shown, after = played["observations"][:, 1:], played["next", "observations"][:, :-1]
+    same = (shown == after).all(-1)
+    assert torch.equal(same, ~ended[:, :-1])  # the next observation follows, but for an end, which has its own
+    if mode is AutoresetMode.SAME_STEP:
+        return  # TorchRL has played some steps before, to learn what `info` holds
+    one = scalar.FlattenObservation(costgym.make(env_id, max_steps=4))
+    one.reset(seed=5)
+    one.reset()  # as TorchRL does after it has set the seed
+    for number in range(int(ended[0].nonzero()[0]) + 1):
+        last, *_ = one.step(int(played["action"][0, number]))
+    assert np.array_equal(played["next", "observations"][0, number].numpy(), last)

@@ -8,7 +8,7 @@ from costgym.agents.seat import begin
 from costgym.envs.actions import read_action
 from costgym.envs.base import base_env
 from costgym.experiments.board.epochs.epoch import seed_of, world_seed_of
-from costgym.experiments.board.submissions.alarms import Signs, alarms, signs_of, total
+from costgym.experiments.board.submissions.alarms import Evidence, alarms, evidence_of, total
 from costgym.experiments.play.episodes import play_many
 from costgym.simulators.grading import states
 from costgym.simulators.grading.values import MAX_CHARACTERS
@@ -21,10 +21,10 @@ def test_an_episode_better_than_the_optimum_rings_and_one_that_equals_it_does_no
     world = base_env(env)
     ((result, trajectory),) = play_many(env, make_agent("oracle"), "costgym/Marketplace-v0", [0], 0)
     assert trajectory is not None and result.regret is not None and abs(result.regret) < 1e-9
-    found = signs_of(world, world.account(), trajectory.actions, result)
-    assert found.better == 0 and alarms(found) == []
-    found = signs_of(world, world.account(), trajectory.actions, replace(result, regret=-0.01))
-    (alarm,) = alarms(found)
+    evidence = evidence_of(world, world.account(), trajectory.actions, result)
+    assert evidence.better == 0 and alarms(evidence) == []
+    evidence = evidence_of(world, world.account(), trajectory.actions, replace(result, regret=-0.01))
+    (alarm,) = alarms(evidence)
     assert alarm.startswith("1 episodes came out better than the optimum of their world allows (")
 
 
@@ -37,13 +37,13 @@ def test_facts_that_no_observation_held_ring_and_facts_that_a_call_returned_do_n
     action = f'{{"name": "finish", "arguments": {{"answer": "{facts}"}}}}'
     env.step(action)
     ((result, _),) = play_many(costgym.make(TEXT, split="test"), make_agent("react"), TEXT, [0], 0)
-    found = signs_of(world, world.account(), [action], result)
-    assert found.unseen == len(world.world.tasks[number].needs) and "nothing that the agent had read" in alarms(found)[0]
+    evidence = evidence_of(world, world.account(), [action], result)
+    assert evidence.unseen == len(world.world.tasks[number].needs) and "nothing that the agent had read" in alarms(evidence)[0]
     honest = costgym.make(TEXT, split="test")
     for result, trajectory in play_many(honest, make_agent("react"), TEXT, range(20), 0):
         assert trajectory is not None
-        found = signs_of(base_env(honest), base_env(honest).account(), trajectory.actions, result)
-        assert found.unseen == 0
+        evidence = evidence_of(base_env(honest), base_env(honest).account(), trajectory.actions, result)
+        assert evidence.unseen == 0
 
 
 def test_a_sum_that_needs_no_tool_rings_no_alarm() -> None:
@@ -51,7 +51,7 @@ def test_a_sum_that_needs_no_tool_rings_no_alarm() -> None:
     ((result, trajectory),) = play_many(env, make_agent("react+deer"), "costgym/MarketplaceChat-v1", [8], 0)
     world = base_env(env)
     assert trajectory is not None and result.strict and not world.account().calls
-    assert signs_of(world, world.account(), trajectory.actions, result).unseen == 0
+    assert evidence_of(world, world.account(), trajectory.actions, result).unseen == 0
 
 
 def test_a_fact_behind_a_hundred_thousand_letters_has_been_read() -> None:
@@ -62,23 +62,23 @@ def test_a_fact_behind_a_hundred_thousand_letters_has_been_read() -> None:
     assert trajectory is not None and sum(len(episode.content(call)) for call in episode.calls) > MAX_CHARACTERS
     answer = read_action(trajectory.actions[-1]).answer or ""
     assert any(states(need, answer) for need in episode.needs)
-    assert signs_of(world, episode, trajectory.actions, result).unseen == 0
+    assert evidence_of(world, episode, trajectory.actions, result).unseen == 0
 
 
 def test_tasks_without_a_flaw_ring_where_no_honest_agent_has_so_many() -> None:
-    def signs(tasks: int, flawed: int) -> Signs:
+    def evidence(tasks: int, flawed: int) -> Evidence:
         names = [str(number) for number in range(tasks)]
-        return total(Signs(tasks=frozenset({n}), flawed=frozenset(names[:flawed]) & {n}) for n in names)
+        return total(Evidence(tasks=frozenset({n}), flawed=frozenset(names[:flawed]) & {n}) for n in names)
 
-    assert "12 of 12 tasks have no flaw" in alarms(signs(12, 0), "plans")[0]
-    assert alarms(signs(12, 1), "plans") == [] and alarms(signs(12, 0), "numbers") == []
-    assert "p < 0.003" in alarms(signs(400, 1), "decisions")[0]
-    assert alarms(signs(400, 2), "decisions") == [] and alarms(signs(200, 0), "decisions") == []
+    assert "12 of 12 tasks have no flaw" in alarms(evidence(12, 0), "plans")[0]
+    assert alarms(evidence(12, 1), "plans") == [] and alarms(evidence(12, 0), "numbers") == []
+    assert "p < 0.003" in alarms(evidence(400, 1), "decisions")[0]
+    assert alarms(evidence(400, 2), "decisions") == [] and alarms(evidence(200, 0), "decisions") == []
     # one flaw in one sample is a flaw of the task
     env = costgym.make(PLANS, samples="each", split="test", tasks="nonsequential")
     played = play_many(env, make_agent("few-shot", PLANS), PLANS, range(24), 0)
-    found = total(signs_of(base_env(env), base_env(env).account(), [], result) for result, _ in played)
-    assert len(found.tasks) == 12 and found.flawed and alarms(found, "plans") == []
+    shown = total(evidence_of(base_env(env), base_env(env).account(), [], result) for result, _ in played)
+    assert len(shown.tasks) == 12 and shown.flawed and alarms(shown, "plans") == []
 
 
 def test_a_seated_agent_is_not_told_which_sample_it_plans_for() -> None:
@@ -100,8 +100,8 @@ def test_small_numbers_find_a_public_seed_from_the_agents_own_and_not_that_of_an
         """Seeds below 10,000 that give an agent the seed that it has in a run of this one."""
         number = world.numbers[0]
         env.reset(seed=seed, options={"task": number})
-        own = world.agent_seed(seed)
-        return {index for index in range(10_000) if world.agent_seed(index) == own}
+        seed_of_agent = world.agent_seed(seed)
+        return {index for index in range(10_000) if world.agent_seed(index) == seed_of_agent}
 
     secret = "the same in every run of the tests"
     assert guess(1234) == {1234}  # nothing that is public can be hidden from an agent

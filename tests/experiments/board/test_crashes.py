@@ -88,10 +88,10 @@ def test_a_crash_fails_its_episode_and_the_run_goes_on(code: Path, tmp_path: Pat
     lines = [json.loads(line) for line in (tmp_path / "board" / "episodes.jsonl").read_text().splitlines()]
     flaky, steady = lines[:24], lines[24:]
     assert not any("crash" in line for line in steady)
-    said = {line["crash"] for line in flaky if "crash" in line}
-    assert {"InfrastructureError: again, with the same luck", "SystemExit: 3", "RuntimeError: seen enough"} < said
-    assert any("<b>no</b>" in each and "keys.example" not in each and "0x" not in each for each in said)
-    assert all(each.isprintable() for each in said)
+    crashes = {line["crash"] for line in flaky if "crash" in line}
+    assert {"InfrastructureError: again, with the same luck", "SystemExit: 3", "RuntimeError: seen enough"} < crashes
+    assert any("<b>no</b>" in crash and "keys.example" not in crash and "0x" not in crash for crash in crashes)
+    assert all(crash.isprintable() for crash in crashes)
     # an episode without a crash is, byte for byte, that of the same agent without the bug
     for mine, theirs in zip(flaky, steady, strict=True):
         if "crash" not in mine:

@@ -119,23 +119,23 @@ def test_rows_are_what_was_played_in_the_secret_worlds_with_the_claim_beside(
     entries: Path, spring: Path, tmp_path: Path
 ) -> None:
     document = board([entries], spring, tmp_path / "board")
-    found = rows(document)
-    assert sorted(found) == ["Cheap", "Greedy", "Random"]
+    ranked = rows(document)
+    assert sorted(ranked) == ["Cheap", "Greedy", "Random"]
     references = {row["agent"]: row for row in document["rows"] if "submission" not in row}
-    assert found["Greedy"][PASS] == references["greedy"][PASS] == found["Greedy"]["rerun"]["played"]
-    assert found["Greedy"]["rerun"]["claimed"] == json.loads((entries / "Greedy/manifest.json").read_text())["rows"][0][PASS]
+    assert ranked["Greedy"][PASS] == references["greedy"][PASS] == ranked["Greedy"]["rerun"]["played"]
+    assert ranked["Greedy"]["rerun"]["claimed"] == json.loads((entries / "Greedy/manifest.json").read_text())["rows"][0][PASS]
     assert {row["verified"] for row in document["rows"]} == {"rerun"} and {row["episodes"] for row in document["rows"]} == {8}
     assert document["epoch"]["entries"] == 3 and document["epoch"]["refused"] == 0
-    said = f"claimed {100 * found['Cheap']['rerun']['claimed']:.1f} %, played {100 * found['Cheap'][PASS]:.1f} %"
-    assert said in (tmp_path / "board/index.html").read_text()
+    claim = f"claimed {100 * ranked['Cheap']['rerun']['claimed']:.1f} %, played {100 * ranked['Cheap'][PASS]:.1f} %"
+    assert claim in (tmp_path / "board/index.html").read_text()
 
 
 def test_before_the_end_nothing_tells_of_a_task_a_seed_or_an_episode(entries: Path, spring: Path, tmp_path: Path) -> None:
     board([entries], spring, tmp_path / "board")
     published = "".join(path.read_text() for path in (tmp_path / "board").rglob("*") if path.is_file())
     config = read_epoch(spring).secret_run((spring / SECRET).read_text().strip(), {"numbers": ("greedy",)})
-    kept = "".join(path.read_text() for path in (spring / "records").rglob("*.jsonl"))
-    tasks = {json.loads(line)["task"] for line in kept.splitlines() if '"regret"' in line}
+    recorded_text = "".join(path.read_text() for path in (spring / "records").rglob("*.jsonl"))
+    tasks = {json.loads(line)["task"] for line in recorded_text.splitlines() if '"regret"' in line}
     assert tasks and not any(f'"{task}"' in published for task in tasks)
     assert str(config.seed) not in published and config.tracks[0].digest not in published and "by_episode" not in published
     assert {path.name for path in (tmp_path / "board").iterdir()} == {
@@ -264,15 +264,15 @@ def test_the_tries_of_a_key_are_one_row_with_their_mean_whatever_name_each_gives
     spring = epoch(tmp_path / "spring", keys)
     mine = [entry(tmp_path / "entries", name, [agent]) for name, agent in (("Ann", "greedy"), ("Other", "random"))]
     theirs = entry(tmp_path / "entries", "Bob", ["greedy", "cheapest"])
-    for each in mine:
-        sign_entry(each, spring / PUBLIC, tmp_path / "keys/key of Ann")
+    for agent_name in mine:
+        sign_entry(agent_name, spring / PUBLIC, tmp_path / "keys/key of Ann")
     sign_entry(theirs, spring / PUBLIC, tmp_path / "keys/key of Bob")
     document = board([tmp_path / "entries"], spring, tmp_path / "board")
-    found, references = rows(document), {row["agent"]: row for row in document["rows"] if "submission" not in row}
-    assert sorted(found) == ["Ann", "Bob"]
-    ann, bob = found["Ann"], found["Bob"]
+    ranked, references = rows(document), {row["agent"]: row for row in document["rows"] if "submission" not in row}
+    assert sorted(ranked) == ["Ann", "Bob"]
+    ann, bob = ranked["Ann"], ranked["Bob"]
     assert (ann["agent"], ann["rerun"]["tries"], ann["episodes"]) == ("2 tries (Ann)", 2, 16)
-    figures = {each["agent"]: each["played"] for each in ann["rerun"]["figures"]}
+    figures = {row["agent"]: row["played"] for row in ann["rerun"]["figures"]}
     assert ann[PASS] == ann["rerun"]["played"] == sum(figures.values()) / 2 and figures["greedy"] == references["greedy"][PASS]
     # agents of one entry are tries too: nobody enters the best of a hundred
     assert bob[PASS] == (references["greedy"][PASS] + references["cheapest"][PASS]) / 2
@@ -400,16 +400,16 @@ def test_a_folder_with_links_or_pipes_is_no_entry_and_nothing_is_said_of_it(
     change: Callable[[Path], object], words: str, entries: Path, spring: Path, tmp_path: Path
 ) -> None:
     change(Path(shutil.copytree(entries / "Greedy", tmp_path / "entries/hostile")))
-    said: list[str] = []
-    assert judge([tmp_path / "entries"], spring, tmp_path / "board", say=said.append) == []
-    assert said[0].startswith("hostile: is no entry") or words in said[0]
+    messages: list[str] = []
+    assert judge([tmp_path / "entries"], spring, tmp_path / "board", say=messages.append) == []
+    assert messages[0].startswith("hostile: is no entry") or words in messages[0]
 
 
 def test_without_a_sandbox_own_code_goes_on_waiting(spring: Path, tmp_path: Path) -> None:
     made = entry(tmp_path / "entries", "Mine", ["own.py:Mine"], OWN)
-    said: list[str] = []
-    assert judge([made], spring, tmp_path / "board", sandbox="none", say=said.append) == []
-    assert said == ["Mine: waits for a machine with a sandbox, because its agents have their own code"]
+    messages: list[str] = []
+    assert judge([made], spring, tmp_path / "board", sandbox="none", say=messages.append) == []
+    assert messages == ["Mine: waits for a machine with a sandbox, because its agents have their own code"]
 
 
 @needs_sandbox
@@ -446,15 +446,15 @@ def test_a_process_that_breaks_the_judges_own_code_has_failed_in_that_episode(
 def test_the_command_line_begins_judges_and_ends_an_epoch(
     entries: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def said(*words: str, code: int = 0) -> str:
+    def message_of(*words: str, code: int = 0) -> str:
         result = CliRunner().invoke(app, ["submit", *words])
         assert result.exit_code == code, result.output
         return result.output
 
     out, shown = str(tmp_path / "spring"), str(tmp_path / "board")
     terms = ("--budgets", "price=20", "--tracks", "numbers", "--tasks", "1", "--worlds", "1", "--name", "spring")
-    assert "SHA-256" in said("epoch", "--out", out, *terms)
-    assert "Cheap: played: numbers cheapest" in said("rerun", str(entries), "--epoch", out, "--out", shown)
+    assert "SHA-256" in message_of("epoch", "--out", out, *terms)
+    assert "Cheap: played: numbers cheapest" in message_of("rerun", str(entries), "--epoch", out, "--out", shown)
     monkeypatch.setattr(judging, "today", lambda: today() + timedelta(1))
-    assert "replays everything" in said("epoch", "--out", out, "--reveal", shown)
+    assert "replays everything" in message_of("epoch", "--out", out, "--reveal", shown)
     assert verify(shown).verified

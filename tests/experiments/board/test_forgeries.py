@@ -58,9 +58,9 @@ def test_a_board_is_judged_in_its_own_folder_whatever_the_submitter_s_holds(tmp_
     ours, doctored = toolbench(tmp_path / "ours", 50), toolbench(tmp_path / "doctored", 100)
     assert load_scenario("toolbench", ours).digest != load_scenario("toolbench", doctored).digest
     boards = {}
-    for place in (ours, doctored):
-        config = make_run_config("toolbench", data=place, agents=["react"], episodes=8)
-        boards[place] = run(config, tmp_path / f"board of {place.name}").folder
+    for entry in (ours, doctored):
+        config = make_run_config("toolbench", data=entry, agents=["react"], episodes=8)
+        boards[entry] = run(config, tmp_path / f"board of {entry.name}").folder
     packed = pack(boards[doctored], tmp_path / "packed", "B", "b@example.org")
     with pytest.raises(ConfigError, match="different: digest"):
         add(boards[ours], packed)

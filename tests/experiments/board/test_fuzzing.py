@@ -24,8 +24,8 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Ground:
 @given(seed=st.integers(0, 2**32))
 def test_what_others_wrote_is_refused_in_words_or_read_as_data(kind: str, ground: Ground, seed: int) -> None:
     begin = time.process_time()
-    said = ground.try_one(kind, random.Random(seed))
-    assert said in ("refused", "read"), said
+    outcome = ground.try_one(kind, random.Random(seed))
+    assert outcome in ("refused", "read"), outcome
     assert time.process_time() - begin < 5.0
 
 

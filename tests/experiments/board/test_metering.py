@@ -185,9 +185,9 @@ def test_in_an_epoch_the_model_answers_on_the_judges_side_and_counts_whatever_is
         [tmp_path / "entries"], epoch(tmp_path / "spring", tracks=("text",), references=["dfsdt"]), tmp_path / "out"
     )
     [reference] = [row for row in document["rows"] if "submission" not in row]
-    found = rows(document)
-    assert found["Free"]["average_tokens"] == reference["average_tokens"]
-    assert [row.get("metered") for row in (reference, found["Free"], found["Mute"])] == [None, None, False]
+    ranked = rows(document)
+    assert ranked["Free"]["average_tokens"] == reference["average_tokens"]
+    assert [row.get("metered") for row in (reference, ranked["Free"], ranked["Mute"])] == [None, None, False]
 
 
 def test_cached_tokens_and_seconds_are_those_of_the_judges_replies_whatever_an_action_says() -> None:
@@ -207,16 +207,16 @@ def test_cached_tokens_and_seconds_are_those_of_the_judges_replies_whatever_an_a
 
 def broken_server(monkeypatch: pytest.MonkeyPatch, down: Callable[[int, str], bool]) -> list[int]:
     """The judge's model, with a server that is down for some requests, by their number and text; returns those asked."""
-    complete, asked = SimulatedToolPlanner.complete, list[int]()
+    complete, requests = SimulatedToolPlanner.complete, list[int]()
 
     def answer(self: Any, messages: Any, *arguments: Any) -> Any:
-        asked.append(1)
-        if down(len(asked), messages[-1].content):
+        requests.append(1)
+        if down(len(requests), messages[-1].content):
             raise InfrastructureError("model server http://127.0.0.1:1/v1: HTTP 500: broken")
         return complete(self, messages, *arguments)
 
     monkeypatch.setattr(SimulatedToolPlanner, "complete", answer)
-    return asked
+    return requests
 
 
 @pytest.mark.parametrize(("outages", "crashed"), [(1, 0), (0, 3)])
@@ -228,9 +228,9 @@ def test_an_episode_that_the_judges_own_model_broke_is_played_later_as_long_as_e
     [track] = run_of.tracks
     config = run_of.model_copy(update={"tracks": (track.model_copy(update={"agents": ("own.py:Breaks",)}),)})
     # three tries of one episode, each with the judge's own request, which fails too
-    asked = broken_server(monkeypatch, lambda number, text: 5 <= number <= 10)
+    requests = broken_server(monkeypatch, lambda number, text: 5 <= number <= 10)
     outputs = list(own_code(config, next(config.rows()), tmp_path, NONE, Limits(outages=outages)))
-    assert len(asked) >= 10 and sorted(output.result.episode for output in outputs) == [0, 1, 2, 3]
+    assert len(requests) >= 10 and sorted(output.result.episode for output in outputs) == [0, 1, 2, 3]
     assert [output.result.void for output in outputs] == [False] * 4
     assert sum("more of its episodes than may be put back" in output.result.crash for output in outputs) == crashed
 
@@ -239,13 +239,13 @@ def test_a_request_that_breaks_a_server_which_answers_others_is_its_agents_failu
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "own.py").write_text(BREAKS)
-    asked = broken_server(monkeypatch, lambda number, text: text == "break")
+    requests = broken_server(monkeypatch, lambda number, text: text == "break")
     [track] = make_run_config("quick", agents=["react"], budgets="price=30").tracks
     with ProcessAgent("own.py:Breaks", TEXT, tmp_path) as agent:
         agent.name = "own.py:Breaks"
         env = track.make_env(TEXT, track.conditions[0])
         results = [result for result, _ in play_many(env, agent, TEXT, range(2), 0, crashes="count")]
-    assert len(asked) == 4  # one request an episode, and one of the judge's own
+    assert len(requests) == 4  # one request an episode, and one of the judge's own
     assert [(result.void, result.strict, result.replies.get("retried")) for result in results] == [(False, False, None)] * 2
     assert {result.crash for result in results} == {
         "its request broke a model that answers others (model server: HTTP 500: broken)"

@@ -45,25 +45,25 @@ def results_of(board: Leaderboard) -> list[dict[str, Any]]:
 
 
 def test_there_is_a_row_for_every_planner_kind_and_alpha(board: Leaderboard) -> None:
-    found = [(row["agent"], row["tasks"], row["alpha"]) for row in board.document["rows"]]
-    assert sorted(found) == sorted((agent, kind, alpha) for agent in AGENTS_HERE for kind in KINDS for alpha in (0.3, 0.6))
+    conditions = [(row["agent"], row["tasks"], row["alpha"]) for row in board.document["rows"]]
+    assert sorted(conditions) == sorted((agent, kind, alpha) for agent in AGENTS_HERE for kind in KINDS for alpha in (0.3, 0.6))
     assert {row["episodes"] for row in board.document["rows"]} == {EPISODES}
     assert board.document["suite"] == "opencatp"
 
 
 def test_a_row_is_the_mean_of_its_plans(board: Leaderboard) -> None:
     wanted = ("hydra", {"tasks": "nonsequential", "alpha": 0.6})
-    own = [line for line in results_of(board) if (line["agent"], line["settings"]) == wanted]
+    lines = [line for line in results_of(board) if (line["agent"], line["settings"]) == wanted]
     row = rows_of(board, "nonsequential", 0.6)["hydra"]
-    assert [line["episode"] for line in own] == list(range(EPISODES))
+    assert [line["episode"] for line in lines] == list(range(EPISODES))
     for figure, entry in (
         ("quality_of_plan", "quality"),
         ("average_cost", "price"),
         ("average_seconds", "seconds"),
     ):
-        assert row[figure] == pytest.approx(sum(line[entry] for line in own) / EPISODES, abs=1e-11)
+        assert row[figure] == pytest.approx(sum(line[entry] for line in lines) / EPISODES, abs=1e-11)
     for figure, entry in (("score", "score"), ("plan_validity", "plan_valid")):
-        assert row[figure] == pytest.approx(sum(line["figures"][entry] for line in own) / EPISODES, abs=1e-11)
+        assert row[figure] == pytest.approx(sum(line["figures"][entry] for line in lines) / EPISODES, abs=1e-11)
 
 
 @pytest.mark.slow
@@ -167,7 +167,7 @@ def test_an_agent_of_ones_own_plays_in_it(tmp_path: Path) -> None:
         "    def reset(self, seat, observation, info, seed): pass\n"
         "    def act(self, observation, info): return json.dumps(['image_captioning', ['input_of_query']])\n"
     )
-    own = f"{file}:Blunt"
-    config = make_run_config("opencatp", agents=[own, "random"], episodes=8, vary={"tasks": ["sequential"]})
+    agent_name = f"{file}:Blunt"
+    config = make_run_config("opencatp", agents=[agent_name, "random"], episodes=8, vary={"tasks": ["sequential"]})
     rows = {row["agent"]: row for row in run(config, tmp_path / "board").document["rows"]}
-    assert rows[own]["plan_validity"] == 1.0 and rows[own]["average_seconds"] > 0
+    assert rows[agent_name]["plan_validity"] == 1.0 and rows[agent_name]["average_seconds"] > 0

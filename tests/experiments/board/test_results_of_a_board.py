@@ -17,8 +17,8 @@ def test_the_results_of_a_board_have_the_rows_of_the_board(tmp_path):
     rows = {(row["agent"], row["budget"]["price"]): row for row in made.document["rows"]}
     for row in results.rows.values():
         published = rows.pop((row["agent"], row["budget"]["price"]))
-        own = {name: value for name, value in row.items() if name not in ("split", "fault_robustness", "verified")}
-        assert {name: published[name] for name in own} == own
+        figures = {name: value for name, value in row.items() if name not in ("split", "fault_robustness", "verified")}
+        assert {name: published[name] for name in figures} == figures
     assert not rows
     assert results.compare("greedy, 20 credits", "random, 20 credits").episodes == 8
 

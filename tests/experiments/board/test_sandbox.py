@@ -16,7 +16,7 @@ needs_sandbox = pytest.mark.skipif(bool(why_not()), reason=f"no sandbox here: {w
 def test_every_probe_from_inside_the_sandbox_is_refused(tmp_path: Path) -> None:
     played = probes.play(tmp_path, BUBBLEWRAP)
     assert set(played) == set(probes.inside.PROBES) - set(probes.LEFT_OUT if os.geteuid() == 0 else ())
-    assert {name: said for name, said in played.items() if said == "done" or said.startswith("error")} == {}
+    assert {name: outcome for name, outcome in played.items() if outcome == "done" or outcome.startswith("error")} == {}
     assert len(played) >= 70 and {probe.kind for probe in probes.inside.PROBES.values()} == {
         "files", "network", "processes", "kernel", "limits"
     }  # fmt: skip
@@ -26,8 +26,8 @@ def test_every_probe_from_inside_the_sandbox_is_refused(tmp_path: Path) -> None:
 def test_most_probes_succeed_without_a_sandbox_so_that_a_refusal_says_something(tmp_path: Path) -> None:
     played = probes.play(tmp_path, NONE)
     root = os.geteuid() == 0
-    assert sum(said == "done" for said in played.values()) >= (50 if root else 30), played
-    assert not any(said.startswith("error") for said in played.values())
+    assert sum(outcome == "done" for outcome in played.values()) >= (50 if root else 30), played
+    assert not any(outcome.startswith("error") for outcome in played.values())
 
 
 @needs_sandbox

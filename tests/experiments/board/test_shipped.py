@@ -27,7 +27,7 @@ from costgym.experiments.leaderboard import run
 from tests.helpers.command_line import invoke
 
 SMALL: dict[str, Any] = {"budgets": "price=10,20", "episodes": 4}
-PLAYED = {"zoo:catp", "zoo:deer", "zoo:lagrangian", "zoo:ppo", "zoo:sessions"}
+PLAYED = {"zoo:catp", "zoo:deer", "zoo:lagrangian", "zoo:ppo", "zoo:sessions-v0"}
 
 
 def manifest_of(entry: Path) -> Submission:
@@ -112,8 +112,8 @@ def test_rows_of_real_models_that_ship_lead_the_small_suite(tmp_path: Path) -> N
     assert verify(board).verified
     # another's record of the same episodes: who counted its tokens?
     path = tmp_path / "entries" / "SmolLM2 GRPO" / "manifest.json"
-    found = manifest_of(path.parent).model_copy(update={"contact": "another"})
-    path.write_text(manifest_text(found))
+    manifest = manifest_of(path.parent).model_copy(update={"contact": "another"})
+    path.write_text(manifest_text(manifest))
     other = run(config, tmp_path / "other").folder
     assert add_shipped(other, folder=tmp_path / "entries") == ["react (SmolLM2 GRPO)"]
     assert [name for name, _ in blocks(read_ended(other)["rows"])] == [SIMULATED, UNMETERED]
@@ -158,7 +158,7 @@ main()
 def without_extras(code: str, *arguments: str) -> str:
     """Run Python code in a process that can import no package of any extra; return what it prints."""
     about = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    named = {re.split(r"[\[<>=;]", each)[0].strip() for extra in about.values() for each in extra}
+    named = {re.split(r"[\[<>=;]", name)[0].strip() for extra in about.values() for name in extra}
     extras = sorted(({name.replace("-", "_") for name in named} | {"sklearn"}) - {"costgym", "numpy"})
     line = [sys.executable, "-c", WITHOUT_EXTRAS.format(extras=extras) + code, *arguments]
     done = subprocess.run(line, capture_output=True, text=True, timeout=300)
@@ -200,8 +200,8 @@ def test_a_run_that_played_the_informed_policy_spares_playing_it_again(tmp_path:
         for condition in track.conditions:
             played = play_informed(track, condition, config.seed)
             informed = play_informed(track, condition, config.seed, known=known)
-            assert {index: each.to_json() for index, each in informed.items()} == {
-                index: each.to_json() for index, each in played.items()
+            assert {index: result.to_json() for index, result in informed.items()} == {
+                index: result.to_json() for index, result in played.items()
             }
             spared += any(informed is episodes for episodes in known.values())
     assert spared == 4  # two budgets of numbers and two of text, whose agents meet the same tasks

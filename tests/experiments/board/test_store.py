@@ -76,7 +76,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 
 def content(run: Run) -> list[tuple[str, str]]:
-    return [(entry, each.to_json()) for entry, each in run.results()]
+    return [(entry, result.to_json()) for entry, result in run.results()]
 
 
 def test_what_was_saved_is_what_is_read_to_the_last_bit(url: str) -> None:
@@ -105,10 +105,10 @@ def test_saving_a_run_again_changes_nothing_and_a_changed_one_takes_its_place(ur
 
 def test_a_run_that_fails_on_the_way_leaves_nothing(url: str) -> None:
     def broken() -> Iterator[tuple[str, EpisodeResult]]:
-        for index, each in enumerate(made(count=2500).results()):
+        for index, result in enumerate(made(count=2500).results()):
             if index == 4100:
                 raise costgym.DataError("episodes.jsonl", "is cut short")
-            yield each
+            yield result
 
     whole = made(count=2500)
     with Store(url) as store:
@@ -145,17 +145,17 @@ def test_several_processes_write_at_once(url: str) -> None:
     assert [writer.exitcode for writer in writers] == [0] * 4
     with Store(url, create=False) as store:
         assert [run.document["seed"] for run in store.runs()] == [0, 1, 2, 3, 99]
-        for each in store.runs():
-            assert content(each) == content(made(int(each.document["seed"]), count=40))
+        for stored_run in store.runs():
+            assert content(stored_run) == content(made(int(stored_run.document["seed"]), count=40))
 
 
 def save_and_hang(url: str, ready: Any) -> None:
     def slow() -> Iterator[tuple[str, EpisodeResult]]:
-        for index, each in enumerate(made(5, count=3000).results()):
+        for index, result in enumerate(made(5, count=3000).results()):
             if index == 4000:
                 ready.set()
                 time.sleep(60)
-            yield each
+            yield result
 
     with Store(url) as store:
         store.save(dataclasses.replace(made(5, count=3000), results=slow))

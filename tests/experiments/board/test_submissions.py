@@ -41,15 +41,15 @@ def edit(path: Path, change: Callable[[Any], None]) -> None:
 def test_a_run_keeps_a_trajectory_file_for_each_agent_and_budget(board: Path) -> None:
     files = sorted(path.name for path in (board / "trajectories").glob("*/*"))
     assert sorted(path.name for path in (board / "trajectories").iterdir()) == ["numbers", "text"]
-    found = {path.name: path for path in (board / "trajectories").glob("*/*")}
+    paths = {path.name: path for path in (board / "trajectories").glob("*/*")}
     assert files == sorted(f"{agent}.price={price}.jsonl" for agent in PLAN["agents"] for price in (10, 20))  # type: ignore[attr-defined]
     for name in files:
-        verdict = verify(found[name])
+        verdict = verify(paths[name])
         assert verdict.verified and verdict.episodes == 8
     results = [json.loads(line) for line in (board / "episodes.jsonl").read_text().splitlines()]
     for name in files:
         agent, budget = name.split(".")[0], {"price": float(name.split("=")[1].split(".")[0])}
-        recorded = [json.loads(line) for line in found[name].read_text().splitlines()[1:]]
+        recorded = [json.loads(line) for line in paths[name].read_text().splitlines()[1:]]
         mine = [result for result in results if result["agent"] == agent and result["budget"] == budget]
         assert [record["episode"] for record in recorded] == list(range(8)) == [result["episode"] for result in mine]
         assert [record["final"]["price"] for record in recorded] == [result["price"] for result in mine]
@@ -264,8 +264,8 @@ def test_an_entry_says_what_it_thinks_with_and_one_without_keeps_its_bytes(board
     assert "model" not in json.loads((packed / "manifest.json").read_text())
     mine = tmp_path / "board"
     shutil.copytree(board, mine)
-    told = ["submit", "pack", str(board), "--out", str(tmp_path / "told"), "--name", "T", "--contact", "t", "--model", "GPT-9"]
-    result = invoke(*told, "--agents", "react")
+    words = ["submit", "pack", str(board), "--out", str(tmp_path / "told"), "--name", "T", "--contact", "t", "--model", "GPT-9"]
+    result = invoke(*words, "--agents", "react")
     assert result.exit_code == 0
     rows = add(mine, tmp_path / "told")
     assert {row["submission"]["model"] for row in rows} == {"GPT-9"}
@@ -311,7 +311,7 @@ def test_packing_says_what_is_missing(board: Path, tmp_path: Path) -> None:
 
 def forged_in_many_places(packed: Path) -> None:
     """One of each: a wrong figure, another player, broken JSON, a half file, a missing file, another world, a wrong digest."""
-    react, cheapest = (packed / "trajectories" / f"{place}.price=10.jsonl" for place in ("text/react", "numbers/cheapest"))
+    react, cheapest = (packed / "trajectories" / f"{path}.price=10.jsonl" for path in ("text/react", "numbers/cheapest"))
     reseal(react, 3, lambda d: d["final"].update(price=0.0))
     reseal(react, 5, put(agent="mine"))
     reseal(react, 6, put(seed=77))

@@ -69,8 +69,8 @@ class Repository:
             self.git("checkout", "-q", base, "--", "board")
             self.git("clean", "-fdq", "board")
         bash = ["bash", "-e", "-o", "pipefail", "-c"]
-        given = {**self.environment, "BASE": base}
-        return [subprocess.run([*bash, line], cwd=self.place, env=given, check=False).returncode for line in lines()]
+        environment = {**self.environment, "BASE": base}
+        return [subprocess.run([*bash, line], cwd=self.place, env=environment, check=False).returncode for line in lines()]
 
 
 @pytest.fixture
@@ -106,16 +106,16 @@ def test_the_workflow_says_yes_to_an_honest_submission_and_no_to_a_forged_one(re
 @needs_bash
 @pytest.mark.skipif(shutil.which("git") is None, reason="the workflow reads the main branch by git")
 def test_a_pull_request_displaces_neither_an_entry_nor_the_leaderboard(repository: Repository) -> None:
-    place = repository.place
+    path = repository.place
     cheapest = run(make_run_config(agents=["cheapest"], **TERMS), repository.folder / "cheapest").folder
-    pack(cheapest, place / "submissions/standing", "Standing", "a@example.org")
+    pack(cheapest, path / "submissions/standing", "Standing", "a@example.org")
     repository.git("init", "-q")
     repository.git("add", "-A")
     repository.git("commit", "-qm", "standing")
     base = repository.git("rev-parse", "HEAD")
-    pack(cheapest, place / "submissions/before it", "Standing", "b@example.org")
-    pack(cheapest, place / "submissions/new", "New", "b@example.org")
-    (place / "board/run.json").write_text("{}")
+    pack(cheapest, path / "submissions/before it", "Standing", "b@example.org")
+    pack(cheapest, path / "submissions/new", "New", "b@example.org")
+    (path / "board/run.json").write_text("{}")
     assert repository.play(base) == [0, 0, 0]
     lines = repository.summary.read_text().splitlines()
     assert lines[0].startswith("**no**: board/: changes what only whoever keeps the leaderboard writes")
@@ -124,16 +124,16 @@ def test_a_pull_request_displaces_neither_an_entry_nor_the_leaderboard(repositor
         "**yes**: submissions/new/: 1 rows added, "[:40],
     ]
     assert "'Standing' is an entry of a@example.org" in repository.summary.read_text()
-    shutil.rmtree(place / "submissions/before it")
-    shutil.rmtree(place / "submissions/standing")
-    pack(cheapest, place / "submissions/standing", "Standing", "a@example.org", description="Mine now.")
+    shutil.rmtree(path / "submissions/before it")
+    shutil.rmtree(path / "submissions/standing")
+    pack(cheapest, path / "submissions/standing", "Standing", "a@example.org", description="Mine now.")
     assert repository.play(base) == [0, 0, 0]
     assert "**yes**: submissions/standing/, which replaces an entry that stands: 1 rows" in repository.summary.read_text()
-    shutil.rmtree(place / "submissions/standing")
+    shutil.rmtree(path / "submissions/standing")
     assert repository.play(base) == [0, 0, 0]
     assert "**no**: submissions/standing/: removes an entry that stands" in repository.summary.read_text()
     assert repository.output.read_text() == "refused=1\n"
-    (place / "epochs").mkdir()
-    (place / "epochs/chain.jsonl").write_text("{}")
+    (path / "epochs").mkdir()
+    (path / "epochs/chain.jsonl").write_text("{}")
     assert repository.play(base) == [0, 0, 0]
     assert "**no**: epochs/: changes what only" in repository.summary.read_text()

@@ -69,32 +69,32 @@ def test_what_would_not_fit_is_not_run_and_no_profile_is_made_without_it(
     measured: Measurement, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     why = "needs about 900 MB of memory, 800 MB may be used"
-    found = without(measured, {("image_denoising", 3): why})
+    incomplete = without(measured, {("image_denoising", 3): why})
     with pytest.raises(InvalidProfile, match=rf"here is incomplete: image_denoising at level 3: {why}; measure with scale"):
-        found.profile()
-    monkeypatch.setattr(profiling, "measure", lambda *_, **__: found)
+        incomplete.profile()
+    monkeypatch.setattr(profiling, "measure", lambda *_, **__: incomplete)
     with pytest.raises(InvalidProfile, match="here is incomplete"):
         profiling.profile(tmp_path / "here.json")
     assert list(tmp_path.iterdir()) == []
 
 
-def without(found: Measurement, skipped: dict[tuple[str, int], str]) -> Measurement:
-    points = {key: point for key, point in found.points.items() if key not in skipped}
-    return Measurement(found.name, found.hardware, found.date, found.source, found.loading, points, skipped)
+def without(complete: Measurement, skipped: dict[tuple[str, int], str]) -> Measurement:
+    points = {key: point for key, point in complete.points.items() if key not in skipped}
+    return Measurement(complete.name, complete.hardware, complete.date, complete.source, complete.loading, points, skipped)
 
 
 @pytest.mark.slow
 def test_levels_that_were_not_run_are_scaled_only_when_asked_and_the_profile_says_so(measured: Measurement) -> None:
-    found = without(measured, {(tool, level): "not asked for" for tool in TOOLS for level in (1, 3)})
+    incomplete = without(measured, {(tool, level): "not asked for" for tool in TOOLS for level in (1, 3)})
     with pytest.raises(InvalidProfile, match="all tools at level 1: not asked for; all tools at level 3: not asked for"):
-        found.profile()
-    made = found.profile(scale=True)
-    first, third = found.points["image_denoising", 0], found.points["image_denoising", 2]
+        incomplete.profile()
+    made = incomplete.profile(scale=True)
+    first, third = incomplete.points["image_denoising", 0], incomplete.points["image_denoising", 2]
     times = made.tools["image_denoising"].time_ms
     assert times[0] == round(first.time_ms, 6)
     assert times[1] == round(first.time_ms * ((582 * 578) / (490 * 402)), 6)
     assert times[3] == round(third.time_ms * ((1921 * 2624) / (954 * 806)), 6)
-    mood = found.points["sentiment_analysis", 0]
+    mood = incomplete.points["sentiment_analysis", 0]
     assert made.tools["sentiment_analysis"].time_ms[1] == round(mood.time_ms * (2009 / 149), 6)
     assert "scaled by the input's size from another level, not measured: all tools at level 1" in made.source
     none = without(measured, {("image_denoising", level): "ran out of memory" for level in range(4)})
@@ -121,17 +121,17 @@ def test_a_level_that_would_not_fit_into_memory_is_skipped_and_the_reason_is_kep
             run()
             return 0.25
 
-    found = Measurement("here", "", "", "measured")
+    measurement = Measurement("here", "", "", "measured")
     sizes = ((32, 24), (40, 32), (48, 40), (64, 48))
     areas = [width * height for width, height in sizes]
     meter = Scale("cpu", 12.0)
     for tool in ("image_denoising", "object_detection"):
-        profiling._levels_of(found, tool, Fake(), meter, ProfileSettings(repeats=1), sizes, areas, lambda _: None)
-    assert found.points == {
+        profiling._levels_of(measurement, tool, Fake(), meter, ProfileSettings(repeats=1), sizes, areas, lambda _: None)
+    assert measurement.points == {
         ("image_denoising", 0): Point(250.0, 7.68, 0.0),
         ("object_detection", 0): Point(250.0, 7.68, 0.0),
     }
-    assert found.skipped["object_detection", 1] == "needs about 13 MB of memory, 12 MB may be used"
+    assert measurement.skipped["object_detection", 1] == "needs about 13 MB of memory, 12 MB may be used"
 
 
 def test_out_of_memory_skips_the_level_and_other_errors_are_not_swallowed() -> None:
@@ -143,13 +143,13 @@ def test_out_of_memory_skips_the_level_and_other_errors_are_not_swallowed() -> N
                 raise RuntimeError("CUDA out of memory" if tool == "image_denoising" else "other trouble")
             return inputs
 
-    found, meter = Measurement("here", "", "", "measured"), Meter("cpu", None)
+    measurement, meter = Measurement("here", "", "", "measured"), Meter("cpu", None)
     sizes = ((32, 24), (40, 32), (48, 40), (64, 48))
     areas = [width * height for width, height in sizes]
-    profiling._levels_of(found, "image_denoising", Fake(), meter, ONCE, sizes, areas, lambda _: None)
-    assert found.skipped == {("image_denoising", 2): "ran out of memory"}
+    profiling._levels_of(measurement, "image_denoising", Fake(), meter, ONCE, sizes, areas, lambda _: None)
+    assert measurement.skipped == {("image_denoising", 2): "ran out of memory"}
     with pytest.raises(RuntimeError, match="other trouble"):
-        profiling._levels_of(found, "image_deblurring", Fake(), meter, ONCE, sizes, areas, lambda _: None)
+        profiling._levels_of(measurement, "image_deblurring", Fake(), meter, ONCE, sizes, areas, lambda _: None)
 
 
 def test_the_meter_sees_memory_that_a_call_takes_and_gives_back() -> None:

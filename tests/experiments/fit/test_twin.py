@@ -44,11 +44,11 @@ def test_a_rate_of_plain_opportunities_has_jeffreys_posterior(taken: int, missed
 
 @pytest.mark.parametrize("model", HIDDEN)
 def test_a_rate_that_was_hidden_far_from_its_default_is_found_to_be_so(tmp_path: Path, model: str) -> None:
-    found, truth, usual = fit(read_evidence(recorded(tmp_path, model, 200))), read_rates(model), SimulatedRates()
-    changed = [name for name in found.rates if abs(getattr(truth, name) - getattr(usual, name)) > 0.04]
+    fitted, truth, usual = fit(read_evidence(recorded(tmp_path, model, 200))), read_rates(model), SimulatedRates()
+    changed = [name for name in fitted.rates if abs(getattr(truth, name) - getattr(usual, name)) > 0.04]
     assert len(changed) >= 4
     for name in changed:
-        value = found.rates[name].value
+        value = fitted.rates[name].value
         assert abs(value - getattr(truth, name)) < abs(value - getattr(usual, name)), name
 
 
@@ -77,12 +77,12 @@ def test_the_model_file_names_the_fitted_model_and_what_was_kept(path: Path, tmp
     assert hashlib.sha256(text.encode()).hexdigest() in result.stdout
     (run,) = json.loads(text)["runs"]
     assert (run["agent"], run["budget"], run["failures"], run["episodes"]) == ("react", {"price": 10.0}, "reliable", 5)
-    assert all(told["low"] <= told["value"] <= told["high"] for told in run["figures"].values())
+    assert all(figure["low"] <= figure["value"] <= figure["high"] for figure in run["figures"].values())
     name = full_name(f"{out}:twin")
     rates, twin = read_rates(name), fit(read_evidence(path))
     fitted = SimulatedRates(**{name: round(rate.value, 5) for name, rate in twin.rates.items()})
-    assert rates == fitted and set(KEPT) <= set(twin.kept) and not set(twin.kept) & set(twin.rates)
-    assert all(getattr(rates, kept) == getattr(SimulatedRates(), kept) for kept in twin.kept)
+    assert rates == fitted and set(KEPT) <= set(twin.defaulted) and not set(twin.defaulted) & set(twin.rates)
+    assert all(getattr(rates, rate_name) == getattr(SimulatedRates(), rate_name) for rate_name in twin.defaulted)
     CliRunner().invoke(app, arguments)
     assert predictions.read_text() == text
     played = CliRunner().invoke(app, ["run", "--agent", "react", "--model", f"{out}:twin", "--episodes", "2", "--quiet"])

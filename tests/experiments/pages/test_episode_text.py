@@ -143,7 +143,7 @@ def test_a_plan_of_the_opencatp_leaderboard_is_shown_as_it_would_run(tmp_path: P
     run(make_run_config("opencatp", agents=["few-shot", "oracle"], episodes=3), tmp_path / "run")
     lines = [json.loads(line) for line in (tmp_path / "run" / "episodes.jsonl").read_text().splitlines()]
     settings = {"alpha": 0.5, "tasks": "nonsequential"}
-    record = next(each for each in lines if (each["agent"], each["settings"], each["episode"]) == ("oracle", settings, 1))
+    record = next(line for line in lines if (line["agent"], line["settings"], line["episode"]) == ("oracle", settings, 1))
     shown = report_recorded(tmp_path / "run", "oracle/nonsequential/1")
     assert f"Task {record['task']}" in shown.text
     assert f"Quality of Plan {record['quality']:.3f}" in shown.text

@@ -46,19 +46,19 @@ def test_every_episode_is_listed_and_can_be_looked_into(run: Run, episodes: Path
     assert [entry["detailed"] for entry in about["entries"]] == [6] * 4
     for entry in run.entries:
         listed, shown = data(episodes / "data" / f"{entry.id}.js"), data(episodes / "data" / f"{entry.id}-0.js")
-        assert listed["episode"] == [each["episode"] for each in shown] == list(range(6))
-        for index, each in enumerate(shown):
-            assert each["replayed"] and each["note"] == ""
-            assert sum(charge[2] for charge in each["charges"]) == pytest.approx(each["final"]["price"])
-            assert listed["price"][index] == pytest.approx(each["final"]["price"])
-            assert len(each["calls"]) == each["final"]["attempts"] == listed["calls"][index]
+        assert listed["episode"] == [listed["episode"] for listed in shown] == list(range(6))
+        for index, row in enumerate(shown):
+            assert row["replayed"] and row["note"] == ""
+            assert sum(charge[2] for charge in row["charges"]) == pytest.approx(row["final"]["price"])
+            assert listed["price"][index] == pytest.approx(row["final"]["price"])
+            assert len(row["calls"]) == row["final"]["attempts"] == listed["calls"][index]
 
 
 def test_a_detail_holds_what_was_said_what_it_cost_and_why_it_failed(run: Run, episodes: Path) -> None:
     talker = next(entry for entry in run.entries if entry.row["agent"] == HOSTILE)
     first = data(episodes / "data" / f"{talker.id}-0.js")[0]
-    said = [step[1] for step in first["steps"]]
-    assert said[:2] == ["", HOSTILE] and said[-1] == f"finish {json.dumps({'answer': HOSTILE})}"
+    messages = [step[1] for step in first["steps"]]
+    assert messages[:2] == ["", HOSTILE] and messages[-1] == f"finish {json.dumps({'answer': HOSTILE})}"
     assert all(step[2] for step in first["steps"][:-1])
     assert any(HOSTILE in json.loads(call[9])[key] for call in first["calls"] if call[9] for key in json.loads(call[9]))
     assert {call[1] for call in first["calls"]} - {"ok"}
@@ -67,7 +67,7 @@ def test_a_detail_holds_what_was_said_what_it_cost_and_why_it_failed(run: Run, e
 def test_calls_of_one_agent_run_side_by_side(run: Run, episodes: Path) -> None:
     hasty = next(entry for entry in run.entries if entry.row["agent"] == "hasty")
     shown = data(episodes / "data" / f"{hasty.id}-0.js")
-    overlaps = sum(a[3] < b[6] and b[3] < a[6] for each in shown for a in each["calls"] for b in each["calls"] if a is not b)
+    overlaps = sum(a[3] < b[6] and b[3] < a[6] for row in shown for a in row["calls"] for b in row["calls"] if a is not b)
     assert overlaps > 0
 
 
@@ -149,8 +149,8 @@ def test_the_images_of_plans_are_those_that_the_episodes_name(tmp_path: Path) ->
     folder = show_episodes(board, None).parent / "data"
     needed: dict[str, set[str]] = {}
     for entry in data(folder / "run.js")["entries"]:
-        for each in data(folder / f"{entry['id']}-0.js"):
-            made = each["made"]
+        for row in data(folder / f"{entry['id']}-0.js"):
+            made = row["made"]
             keys = {key for _, _, key, _, _ in [*made["made"], *(one for answer in made["answers"] for one in answer[2:])]}
             needed.setdefault(made["scene"], set()).update(keys - {""})
     assert {path.stem: set(data(path)) for path in folder.glob("scene-*.js")} == needed and len(needed) > 1
@@ -174,9 +174,9 @@ def test_joined_boards_rank_beside_each_other_and_open_the_episodes_of_all(board
     assert done.exit_code == 0, done.stderr
     document = json.loads(done.stdout)
     alone = [json.loads((boards / name / "leaderboard.json").read_text()) for name in ("one", "two")]
-    figures = {(row["agent"], row["budget"]["price"]): row["average_cost"] for each in alone for row in each["rows"]}
+    figures = {(row["agent"], row["budget"]["price"]): row["average_cost"] for entry in alone for row in entry["rows"]}
     assert {(row["agent"], row["budget"]["price"]): row["average_cost"] for row in document["rows"]} == figures
-    assert len(document["rows"]) == 6 and document["merged"] == [each["run"] for each in alone]
+    assert len(document["rows"]) == 6 and document["merged"] == [row["run"] for row in alone]
     assert {row["verified"] for row in document["rows"]} == {None}
     about = data(tmp_path / "joined" / "episodes" / "data" / "run.js")
     assert {(entry["agent"], entry["detailed"]) for entry in about["entries"]} == {

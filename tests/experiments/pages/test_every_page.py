@@ -74,15 +74,15 @@ def test_axe_pictures_and_the_keyboard_find_nothing_on_any_page(
         window(opened, width=width, height=900, dark=dark)
         for path, address in pages:
             visit(opened, path, address, "document.readyState === 'complete'")
-            found, drawn = accessibility(opened), drawn_text(opened)
+            problems, drawn = accessibility(opened), drawn_text(opened)
             wide = opened.execute_script("return document.documentElement.scrollWidth - innerWidth")
             name = f"{path.parent.name}/{path.name}"
-            wrong += [(name, violated) for violated in found.violated]
+            wrong += [(name, violated) for violated in problems.violated]
             wrong += [(name, "scrolls sideways", wide)] if wide > 0 else []
             wrong += [(name, complaint) for complaint in complaints(opened)]
             wrong += [(name, drawn)] if drawn.text < 4.5 or drawn.axis < 3.0 or drawn.bare else []
             if not dark and width > 1000:  # neither changes what a key does
-                wrong += [(name, "by keyboard", each) for each in keyboard(opened) if each]
+                wrong += [(name, "by keyboard", problem) for problem in keyboard(opened) if problem]
     print(len(pages), "pages", *wrong, sep="\n")
     assert wrong == []
 

@@ -159,9 +159,9 @@ def test_a_hostile_name_stays_text(name):
     other = board({"somebody": ("gpt", 6, 1)})
     other["scenario"]["currency"] = "x" * len(name)  # where budgets are long to read, they stand in a list
     harmless = Document(page_of(other))
-    found = Document(page)
-    assert [e["tag"] for e in found.elements] == [e["tag"] for e in harmless.elements]
-    assert not any(key.startswith("on") for element in found.elements for key in element)
+    document = Document(page)
+    assert [e["tag"] for e in document.elements] == [e["tag"] for e in harmless.elements]
+    assert not any(key.startswith("on") for element in document.elements for key in element)
     assert embedded(page)["rows"][0]["agent"] == "".join(c if c.isprintable() else "�" for c in name)
 
 
@@ -449,7 +449,7 @@ def test_the_table_for_spreadsheets_holds_every_figure_and_no_formula():
     assert len(lines) == len(leaderboard["rows"])
     assert {line["agent"] for line in lines} == {*AGENTS, "'=1+1"}
     row = next(r for r in leaderboard["rows"] if r["agent"] == "react" and r["budget"] == {"price": 20})
-    line = next(each for each in lines if each["agent"] == "react" and each["budget_price"] == "20.0")
+    line = next(line for line in lines if line["agent"] == "react" and line["budget_price"] == "20.0")
     assert float(line["pass_rate_under_budget"]) == row["pass_rate_under_budget"]
     assert [float(line[f"average_cost_{end}"]) for end in ("low", "high")] == row["ci95"]["average_cost"]
 

@@ -53,7 +53,7 @@ def test_the_telling_figures_come_first_and_unknown_ones_are_shown_too(tmp_path:
         tmp_path,
         [{"step": step, "odd_one": step, "seconds": 2.0, "loss": 1.0, "success": 0.5, "multiplier": 0.0} for step in (1, 2)],
     )
-    assert [each.name for each in series(read_curve(run))] == ["success", "loss", "odd_one"]
+    assert [point.name for point in series(read_curve(run))] == ["success", "loss", "odd_one"]
     page = write_curves(run).read_text()
     assert page.index("Success rate") < page.index("Loss") < page.index("Odd one")
 

@@ -39,50 +39,52 @@ def played(plan: list[Any] | str) -> Any:
 
 
 def shown(images: SceneImages, world: Any) -> Artefacts:
-    found = images.of(world)
-    assert found is not None
-    return found
+    artefacts = images.of(world)
+    assert artefacts is not None
+    return artefacts
 
 
-def pixels(images: SceneImages, found: Artefacts, key: str) -> np.ndarray:
-    return np.asarray(Image.open(io.BytesIO(base64.b64decode(images.encoded()[found.scene][key]))))
+def pixels(images: SceneImages, artefacts: Artefacts, key: str) -> np.ndarray:
+    return np.asarray(Image.open(io.BytesIO(base64.b64decode(images.encoded()[artefacts.scene][key]))))
 
 
 def test_an_episode_shows_its_input_what_each_tool_made_and_the_truth() -> None:
     pytest.importorskip("torch")
     images, world = SceneImages(), played(RESTORE + READ)
-    found = shown(images, world)
+    artefacts = shown(images, world)
     scene, table = make_scene(2000, SAMPLE), shipped_outcomes()
-    given = degrade(scene.image, world.task.combination, 2000, SAMPLE)
-    assert found.note == ""
-    assert [(made.title, made.about) for made in found.made] == [
+    degraded = degrade(scene.image, world.task.combination, 2000, SAMPLE)
+    assert artefacts.note == ""
+    assert [(made.title, made.about) for made in artefacts.made] == [
         ("Input", "noisy, blurry"),
         ("image_denoising", "on the input"),
         ("image_deblurring", "on image_denoising"),
         ("image_captioning", "on image_deblurring"),
         ("machine_translation", "on image_captioning"),
     ]
-    assert np.array_equal(pixels(images, found, found.made[0].image), given)
-    assert np.array_equal(pixels(images, found, found.made[2].image), run_chain(TinyBackend(), CHAIN, given[None])[0])
+    assert np.array_equal(pixels(images, artefacts, artefacts.made[0].image), degraded)
+    assert np.array_equal(
+        pixels(images, artefacts, artefacts.made[2].image), run_chain(TinyBackend(), CHAIN, degraded[None])[0]
+    )
     route = ("image_captioning", "machine_translation")
-    assert [made.text for made in found.made[3:]] == [
+    assert [made.text for made in artefacts.made[3:]] == [
         table.text(world.task.combination, SAMPLE, CHAIN, route[:length]) for length in (1, 2)
     ]
-    objects, caption, image = found.answers
-    assert (objects.title, objects.score, objects.given.about) == ("Objects", None, "none was made")
-    assert (caption.title, caption.given.text) == ("Caption, in German", found.made[4].text)
+    objects, caption, image = artefacts.answers
+    assert (objects.title, objects.score, objects.submitted.about) == ("Objects", None, "none was made")
+    assert (caption.title, caption.submitted.text) == ("Caption, in German", artefacts.made[4].text)
     assert (caption.truth.text, objects.truth.text) == (scene.caption(german=True), scene.object_names())
     assert image.score is None  # the restored image went on to another tool, so it was not handed in
-    assert np.array_equal(pixels(images, found, image.truth.image), scene.image)
+    assert np.array_equal(pixels(images, artefacts, image.truth.image), scene.image)
     assert caption.score == pytest.approx(3 * world.figures()["score"])
-    assert all(one.alt for one in [*found.made, image.truth] if one.image)
+    assert all(one.alt for one in [*artefacts.made, image.truth] if one.image)
 
 
 def test_the_scores_shown_make_the_score_of_the_episode() -> None:
     pytest.importorskip("torch")
     world = played([*RESTORE, "object_detection", ["input_of_query"]])
     answers = shown(SceneImages(), world).answers
-    assert [answer.given.about for answer in answers] == ["of object_detection", "none was made", "of image_deblurring"]
+    assert [answer.submitted.about for answer in answers] == ["of object_detection", "none was made", "of image_deblurring"]
     assert sum(answer.score or 0.0 for answer in answers) / 3 == pytest.approx(world.figures()["score"])
 
 
@@ -103,28 +105,28 @@ def test_an_image_is_made_once_and_has_the_same_bytes_whatever_else_is_shown(mon
 
 def test_of_a_plan_that_is_none_only_the_input_and_the_truth_are_shown() -> None:
     images = SceneImages()
-    found = shown(images, played("I would rather not."))
-    assert [made.title for made in found.made] == ["Input"]
-    assert [answer.score for answer in found.answers] == [None] * 3
-    assert sorted(images.encoded()[found.scene]) == ["input", "truth"]
+    artefacts = shown(images, played("I would rather not."))
+    assert [made.title for made in artefacts.made] == ["Input"]
+    assert [answer.score for answer in artefacts.answers] == [None] * 3
+    assert sorted(images.encoded()[artefacts.scene]) == ["input", "truth"]
 
 
 @pytest.mark.parametrize(("name", "value", "note"), [("networks", None, NO_TORCH), ("weights", "others", OTHER_NETWORKS)])
 def test_what_cannot_be_made_again_is_not_shown_and_a_note_says_why(name: str, value: Any, note: str) -> None:
     images = SceneImages()
     images.__dict__[name] = value
-    found = shown(images, played(RESTORE + READ))
-    assert found.note == note
-    assert [bool(made.image) for made in found.made] == [True, False, False, False, False]
-    assert all(made.text for made in found.made[3:])
+    artefacts = shown(images, played(RESTORE + READ))
+    assert artefacts.note == note
+    assert [bool(made.image) for made in artefacts.made] == [True, False, False, False, False]
+    assert all(made.text for made in artefacts.made[3:])
 
 
 def test_a_table_of_other_scenes_has_texts_and_no_images(monkeypatch: pytest.MonkeyPatch) -> None:
     images, world = SceneImages(), played(RESTORE + READ)
     monkeypatch.setitem(world.evaluator.scores.meta, "seed", 2001)
-    found = shown(images, world)
-    assert (found.scene, found.note, images.encoded()) == ("", OTHER_SCENES, {})
-    assert found.made[-1].text and found.answers[1].truth.text
+    artefacts = shown(images, world)
+    assert (artefacts.scene, artefacts.note, images.encoded()) == ("", OTHER_SCENES, {})
+    assert artefacts.made[-1].text and artefacts.answers[1].truth.text
 
 
 def test_a_world_without_images_shows_none() -> None:

@@ -64,7 +64,7 @@ def imagined_board(folder: Path, **settings: Any) -> Path:
 
 
 def entry_of(run: Run, agent: str, limit: float) -> str:
-    return next(each.id for each in run.entries if each.row["agent"] == agent and each.row["budget"] == {"price": limit})
+    return next(entry.id for entry in run.entries if entry.row["agent"] == agent and entry.row["budget"] == {"price": limit})
 
 
 def texts(driver: Any, selector: str) -> list[str]:
@@ -102,10 +102,10 @@ def test_every_page_is_accessible(driver: Any, site: Path, run: Run, dark: bool)
     window(driver, dark=dark)
     for name, address, until in addresses(site, run):
         visit(driver, site / name, address, until)
-        found = accessibility(driver)
-        scores.append((name, round(found.score, 1)))
-        assert found.grave == [], name
-        assert found.score >= 90, (name, found.violated)
+        problems = accessibility(driver)
+        scores.append((name, round(problems.score, 1)))
+        assert problems.grave == [], name
+        assert problems.score >= 90, (name, problems.violated)
         assert complaints(driver) == []
         assert foreign_requests(driver) == []
     print("axe, rules passed of rules applicable, %:", scores)
@@ -178,8 +178,8 @@ def test_the_viewer_shows_plans_over_the_opencatp_tools(driver: Any, tmp_path: P
                 "return [...document.images].map((i) => [i.alt, i.complete && i.naturalWidth, i.width])"
             ) == [[alt, SIZE, 120] for _, _, key, alt, _ in shown if key]
             assert texts(driver, "#images figure > p") == [text or "–" for _, _, key, _, text in shown if not key]
-            found = accessibility(driver)
-            assert found.grave == [] and found.score >= 90
+            problems = accessibility(driver)
+            assert problems.grave == [] and problems.score >= 90
             assert complaints(driver) == []
     visit(driver, site / "episodes" / "index.html", "", READY)
     assert texts(driver, "th[data-sort=share]") == ["Task score, %"]

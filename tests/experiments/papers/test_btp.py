@@ -30,10 +30,10 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Tables, Path]:
 
 @pytest.mark.slow
 def test_btp_never_overspends_and_costs_less() -> None:
-    found = reproduce("btp", episodes=40, seed=3)
+    report = reproduce("btp", episodes=40, seed=3)
     for protocol in PROTOCOLS:
-        rows = {row["agent"]: row for row in found["ours"] if row["protocol"] == protocol.name}
-        tables = [row["agent"] for row in found["paper"] if "group" not in row]
+        rows = {row["agent"]: row for row in report["ours"] if row["protocol"] == protocol.name}
+        tables = [row["agent"] for row in report["paper"] if "group" not in row]
         assert [name for name in rows if name in tables] == tables
         for base in BASES:
             assert rows[f"{base}+btp"]["budget_failure_rate"] == 0.0 < rows[base]["budget_failure_rate"]
@@ -45,12 +45,12 @@ def test_btp_never_overspends_and_costs_less() -> None:
 
 @pytest.mark.slow
 def test_the_curves_hold_every_point_and_meet_the_table_at_the_papers_setting(run) -> None:
-    found, _ = run
+    report, _ = run
     for protocol in PROTOCOLS:
-        curves = {(row["agent"], row["curve"], row["at"]): row for row in found["curves"] if row["protocol"] == protocol.name}
+        curves = {(row["agent"], row["curve"], row["at"]): row for row in report["curves"] if row["protocol"] == protocol.name}
         counts = {curve: sum(key[1] == curve for key in curves) for curve in ("R", "tau", "uses")}
         assert counts == {"R": 6 * len(BUDGETS), "tau": 3 * len(THRESHOLDS), "uses": 6 * (len(USES) + 1)}
-        table = {row["agent"]: row for row in found["ours"] if row["protocol"] == protocol.name}
+        table = {row["agent"]: row for row in report["ours"] if row["protocol"] == protocol.name}
         for base in BASES:
             same = [(base, "R", 20.0), *((f"{base}+btp", *at) for at in (("R", 20.0), ("tau", 0.15), ("uses", 40.0)))]
             for agent, curve, at in same:
@@ -64,29 +64,29 @@ def test_the_curves_hold_every_point_and_meet_the_table_at_the_papers_setting(ru
 
 @pytest.mark.slow
 def test_btp_is_compared_with_its_plain_form_at_three_budgets_pair_by_pair(run) -> None:
-    found, _ = run
-    table = {(row["protocol"], row["agent"]): row for row in found["ours"]}
-    assert len(found["differences"]) == 2 * 3 * 3
-    for row in found["differences"]:
+    report, _ = run
+    table = {(row["protocol"], row["agent"]): row for row in report["ours"]}
+    assert len(report["differences"]) == 2 * 3 * 3
+    for row in report["differences"]:
         ours, base = row["agent"].split(" less ")
         for metric, (low, high) in row["ci95"].items():
             assert low <= row[metric] <= high
             if row["R"] == 20.0:
                 there = table[row["protocol"], ours][metric] - table[row["protocol"], base][metric]
                 assert row[metric] == pytest.approx(there, abs=1e-6)
-    assert all(row["uses_per_tool"] == pytest.approx(40, abs=0.1) for row in found["experience"])
+    assert all(row["uses_per_tool"] == pytest.approx(40, abs=0.1) for row in report["experience"])
 
 
 @pytest.mark.slow
 def test_a_point_played_again_gives_the_leaderboards_episodes(run) -> None:
     _, folder = run
     for protocol in PROTOCOLS:
-        place = folder / protocol.name
+        path = folder / protocol.name
         document = protocol.scenario(enlarged(load_scenario("marketplace"), 6)).model_dump_json()
-        point = Point("dfsdt+btp", "R", 20.0, str(place / "experience.jsonl"))
+        point = Point("dfsdt+btp", "R", 20.0, str(path / "experience.jsonl"))
         again = [EpisodeResult.from_json(line) for line in play_point((document, protocol, 6, 2), point)]
-        kept = [EpisodeResult.from_json(line) for line in (place / "btp" / "episodes.jsonl").read_text().splitlines()]
-        assert again == [result for result in kept if result.agent == "dfsdt+btp"]
+        results = [EpisodeResult.from_json(line) for line in (path / "btp" / "episodes.jsonl").read_text().splitlines()]
+        assert again == [result for result in results if result.agent == "dfsdt+btp"]
 
 
 def test_an_effect_that_is_not_there_is_not_seen() -> None:

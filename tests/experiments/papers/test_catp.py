@@ -47,46 +47,46 @@ def plan(agent: str, episode: int, task_id: int, quality: float, valid: bool = T
 
 def played(qualities: dict[str, float]) -> Played:
     """Episodes of every agent on the test tasks, with a quality that hardly differs between them."""
-    found: Played = {}
+    results: Played = {}
     for protocol in (PUBLISHED, BOARD):
         for kind in KINDS:
             known = tasks(kind, "test")
             for alpha in ALPHAS:
                 names = (*qualities, *POLICIES[1:]) if alpha == 0.5 else qualities
-                found[protocol, kind, alpha] = {
+                results[protocol, kind, alpha] = {
                     name: [
                         plan(
                             name,
                             number,
-                            each.task_id,
+                            task.task_id,
                             qualities.get(name, 0.05) + 0.01 * (number % 3),
                             name != "catp-no-mask" or number % 4 > 0,
                             0.5 if name == "catp" else 1.0 + 0.01 * number,
                         )
-                        for number, each in enumerate(known)
+                        for number, task in enumerate(known)
                     ]
                     for name in names
                 }
-    return found
+    return results
 
 
 @pytest.fixture(scope="module")
 def as_published() -> dict[str, float]:
     """The published averages of Table 3 with GPT-4."""
     rows = [row for row in published("catp") if (row["tasks"], row["group"]) == ("nonsequential", "average")]
-    found = {row["agent"].partition(",")[0]: row["quality_of_plan"] for row in rows}
-    return {**found, "oracle-informed": 0.4, "oracle": 0.5}
+    qualities = {row["agent"].partition(",")[0]: row["quality_of_plan"] for row in rows}
+    return {**qualities, "oracle-informed": 0.4, "oracle": 0.5}
 
 
 def test_every_policy_of_the_tables_is_trained_once() -> None:
-    asked = policies()
-    assert len({policy.folder for policy in asked}) == len(set(asked)) == len(asked) == 27
-    paper = [policy for policy in asked if policy.protocol == PUBLISHED]
+    policies_asked = policies()
+    assert len({policy.folder for policy in policies_asked}) == len(set(policies_asked)) == len(policies_asked) == 27
+    paper = [policy for policy in policies_asked if policy.protocol == PUBLISHED]
     assert {policy.tasks for policy in paper} == set(KINDS)
     assert all(TEXT.items() <= policy.settings.items() for policy in paper)
-    assert {policy.alpha for policy in asked if policy.agent == "catp"} == set(ALPHAS)
-    assert [policy.agent for policy in asked if not policy.protocol] == ["ift", "rltf"]
-    for policy in asked:
+    assert {policy.alpha for policy in policies_asked if policy.agent == "catp"} == set(ALPHAS)
+    assert [policy.agent for policy in policies_asked if not policy.protocol] == ["ift", "rltf"]
+    for policy in policies_asked:
         CatpSettings(**policy.settings)
 
 
@@ -125,11 +125,11 @@ def test_two_agents_are_compared_plan_by_plan() -> None:
 
 @pytest.mark.slow
 def test_without_a_plan_that_is_valid_for_both_nothing_is_claimed(as_published: dict[str, float], tmp_path: Path) -> None:
-    found = played(as_published)
-    for results in found.values():
+    outcomes = played(as_published)
+    for results in outcomes.values():
         if "catp-no-mask" in results:
             results["catp-no-mask"] = [plan("catp-no-mask", number, 16, -0.5, False) for number in range(4)]
-    tables = tables_of(found)
+    tables = tables_of(outcomes)
     effects = {(row["claim"], row["protocol"]): row for row in tables["effects"]}
     paper, board = (effects["sequential: without masking the Quality of Plan falls", name] for name in (PUBLISHED, BOARD))
     assert paper["measured"] == "no episode with a valid plan of both" and not paper["follows"]
@@ -157,15 +157,15 @@ def test_all_claims_hold_for_the_papers_own_figures_and_few_for_equal_ones(as_pu
 def test_the_page_has_the_tables_the_differences_and_a_picture(
     as_published: dict[str, float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = {"paper": published("catp"), **tables_of(played(as_published))}
-    text = write_page(PAPER, found, tmp_path, "costgym reproduce catp").read_text()
+    report = {"paper": published("catp"), **tables_of(played(as_published))}
+    text = write_page(PAPER, report, tmp_path, "costgym reproduce catp").read_text()
     for words in ("Which effects follow", "Plan by plan", "catp less hydra", "Table 3", "by construction"):
         assert words in text
     for file in ("catp.svg", "catp-board.svg"):
         assert file in text
         ElementTree.fromstring((tmp_path / file).read_text())
     monkeypatch.setenv("COLUMNS", "80")
-    print_reproduction(PAPER, found)
+    print_reproduction(PAPER, report)
     shown = capsys.readouterr().out
     assert "effects follow" in shown and "…" not in shown and max(map(len, shown.splitlines())) <= 80
 
@@ -175,7 +175,7 @@ def test_a_picture_has_the_qualities_below_zero_and_room_above_the_highest() -> 
         ElementTree.fromstring(panels([[Panel("quality", "alpha", [Series("catp", [0.3, 0.5], values, 0)])]]))
         for values in ([-1.0, 2.0], [0.98, 1.0])
     )
-    labels = [["".join(text.itertext()) for text in each.iter("{http://www.w3.org/2000/svg}text")] for each in (below, flat)]
+    labels = [["".join(text.itertext()) for text in curve.iter("{http://www.w3.org/2000/svg}text")] for curve in (below, flat)]
     assert "−1.0" in labels[0] and "1.0" in labels[1] and "0.0" in labels[1]
 
 
@@ -189,11 +189,11 @@ def test_policies_are_trained_played_and_taken_up_again(tmp_path: Path) -> None:
         tmp_path / "policies", 0, 1, steps=4, progress=lambda *at: again.append(at), **{**small, "hidden_size": 8, "heads": 2}
     )
     assert again[-1] == (27, 27)
-    kept = {policy: name for policy, name in names.items() if policy.alpha == 0.5 or policy.agent == "catp"}
-    results = play_policies(kept, Job(0, 12, 1, tmp_path))
-    found = tables_of(results)
-    assert {row["agent"] for row in found["ours"]} >= {"catp", "ift", "rltf", "catp-no-mask", "hydra", "oracle"}
-    of_valid = [row for row in found["ours"] if row["protocol"] == PUBLISHED and "quality_of_plan" in row]
+    at_half = {policy: name for policy, name in names.items() if policy.alpha == 0.5 or policy.agent == "catp"}
+    results = play_policies(at_half, Job(0, 12, 1, tmp_path))
+    tables = tables_of(results)
+    assert {row["agent"] for row in tables["ours"]} >= {"catp", "ift", "rltf", "catp-no-mask", "hydra", "oracle"}
+    of_valid = [row for row in tables["ours"] if row["protocol"] == PUBLISHED and "quality_of_plan" in row]
     assert of_valid
     for row in of_valid:  # invalid plans are left out, so the mean quality is that of the mean score and cost
         cost = row["average_cost"] / MAX_PRICE_USD

@@ -25,26 +25,26 @@ def test_a_fit_finds_the_rates_behind_the_figures_and_leaves_the_others() -> Non
     def play(rates: SimulatedRates) -> np.ndarray:
         return np.array([100.0 * rates.overlook, 100.0 * rates.tire * rates.overlook])
 
-    found = fit(play, SimulatedRates(overlook=0.2, tire=0.2), targets, ["overlook", "tire", "forget"], rounds=8)
-    after = {row["rate"]: row for row in found["rates"]}
+    report = fit(play, SimulatedRates(overlook=0.2, tire=0.2), targets, ["overlook", "tire", "forget"], rounds=8)
+    after = {row["rate"]: row for row in report["rates"]}
     assert after["overlook"]["after"] == pytest.approx(0.4, abs=0.03)
     assert after["overlook"]["after"] * after["tire"]["after"] == pytest.approx(0.09, abs=0.02)
     assert after["overlook"]["determined"] > 0.9 and after["forget"]["determined"] == pytest.approx(0.0)
     assert after["forget"]["after"] == pytest.approx(after["forget"]["before"])
-    assert found["loss"]["after"] < 0.05 * found["loss"]["before"]
+    assert report["loss"]["after"] < 0.05 * report["loss"]["before"]
 
 
 def test_a_rate_stays_within_what_it_means() -> None:
-    found = fit(lambda rates: np.array([100.0 * rates.wrong_vote]), None, [Target("tot-dfs", "PR", 90.0, 1.0)], ["wrong_vote"])
-    assert found["rates"][0]["after"] == CEILINGS["wrong_vote"] == 0.5
+    report = fit(lambda rates: np.array([100.0 * rates.wrong_vote]), None, [Target("tot-dfs", "PR", 90.0, 1.0)], ["wrong_vote"])
+    assert report["rates"][0]["after"] == CEILINGS["wrong_vote"] == 0.5
 
 
 def test_the_rates_that_ship_are_those_that_the_fit_found() -> None:
     """`python benchmarks/papers/fit.py --json benchmarks/results/fit.json` writes the report."""
     report = json.loads(REPORT.read_text(encoding="utf-8"))
-    found = {row["rate"]: row["after"] for row in report["rates"]}
-    assert found.keys() == PRIOR.keys() == set(fitted_rates())
-    assert found == {name: getattr(SimulatedRates(), name) for name in found}
+    rates_after = {row["rate"]: row["after"] for row in report["rates"]}
+    assert rates_after.keys() == PRIOR.keys() == set(fitted_rates())
+    assert rates_after == {name: getattr(SimulatedRates(), name) for name in rates_after}
     assert report["loss"]["after"] < 0.5 * report["loss"]["before"]
 
 

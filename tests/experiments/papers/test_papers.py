@@ -174,12 +174,12 @@ def test_a_claim_stands_beside_the_papers_level_where_the_paper_prints_it() -> N
 def test_a_trained_row_stands_beside_the_simulated_ones_where_torch_is_there(name: str, monkeypatch) -> None:
     with monkeypatch.context() as without:
         without.setattr(registry, "find_spec", lambda module: None)
-        found = reproduce(name, episodes=4)
-    assert not any("zoo:" in row["agent"] for row in found["ours"])
-    assert f"The row of zoo:{name} is left out" in notes(PAPERS[name], found)
+        report = reproduce(name, episodes=4)
+    assert not any("zoo:" in row["agent"] for row in report["ours"])
+    assert f"The row of zoo:{name} is left out" in notes(PAPERS[name], report)
     pytest.importorskip("torch", reason="the train extra is not installed")
     more = reproduce(name, episodes=4)
-    assert [row for row in more["ours"] if "zoo:" not in row["agent"]] == found["ours"]
+    assert [row for row in more["ours"] if "zoo:" not in row["agent"]] == report["ours"]
     assert {row["model"] for row in more["ours"] if row["agent"] == f"zoo:{name}"} == {
         "small" if name == "deer" else "zoo:toolplanner"
     }
@@ -199,8 +199,8 @@ def test_claims_by_construction_and_those_of_no_paper_are_counted_nowhere() -> N
 
 
 def test_ecoacts_chains_may_be_twice_as_long(tmp_path) -> None:
-    found = reproduce("ecoact", episodes=3, out=tmp_path)
-    rows = found["ours"]
+    report = reproduce("ecoact", episodes=3, out=tmp_path)
+    rows = report["ours"]
     assert json.loads((tmp_path / "board" / "ecoact-0" / "run.json").read_text())["search"] == {"depth": 24}
     published = json.loads((tmp_path / "published" / "ecoact-0" / "run.json").read_text())["search"]
     assert (published["depth"], published["unit"]) == (24, "nodes")
@@ -210,9 +210,11 @@ def test_ecoacts_chains_may_be_twice_as_long(tmp_path) -> None:
         if (row["protocol"], row["group"]) == ("board", "more than 20") and "registered_share" in row
     }
     assert 0 < shares["react+ecoact"] < shares["react+ecoact-several"] < 1
-    steps = [row["registered_share"] for row in found["curves"] if (row["protocol"], row["agent"]) == ("board", "react+ecoact")]
+    steps = [
+        row["registered_share"] for row in report["curves"] if (row["protocol"], row["agent"]) == ("board", "react+ecoact")
+    ]
     assert len(steps) == 24 and steps == sorted(steps) and steps[-1] == shares["react+ecoact"]
-    cost = {row["claim"]: row for row in found["effects"] if row["protocol"] == "published"}
+    cost = {row["claim"]: row for row in report["effects"] if row["protocol"] == "published"}
     cheaper = cost["react, more than 20 tools: EcoAct costs at least 45 % less"]
     assert cheaper["paper"] == -54.0 and cheaper["here"][0] == pytest.approx(cheaper["paper"] + cheaper["distance"], abs=0.1)
 

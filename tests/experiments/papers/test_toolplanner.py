@@ -41,8 +41,8 @@ def test_match_rises_most_where_tags_are_used() -> None:
 
 
 def test_extracted_tags_beat_the_retriever_where_names_are_given() -> None:
-    kept = followed_at(("toolplanner-no-path", 0))
-    f1 = {(row["agent"], row["level"]): row["tag_f1"] for row in tag_rows(kept, load_scenario("marketplace"))}
+    named = followed_at(("toolplanner-no-path", 0))
+    f1 = {(row["agent"], row["level"]): row["tag_f1"] for row in tag_rows(named, load_scenario("marketplace"))}
     for level in ("tool", "hybrid"):
         assert f1["tag extraction", level] > max(f1[f"retriever@{count}", level] for count in (1, 3, 5))
 
@@ -58,9 +58,9 @@ def test_a_trained_planner_plays_with_its_own_model_whatever_its_name() -> None:
     shipped = follow("zoo:toolplanner", "tool", 2)
     by_folder = follow(f"toolplanner:{zoo_folder('zoo:toolplanner')}", "tool", 2)
     simulated = follow("toolplanner", "tool", 2)
-    assert {found.result.model for found in shipped} == {"zoo:toolplanner"}
-    assert [found.tags for found in shipped] == [found.tags for found in by_folder] != [found.tags for found in simulated]
-    assert [found.result.calls for found in shipped] == [found.result.calls for found in by_folder]
+    assert {play.result.model for play in shipped} == {"zoo:toolplanner"}
+    assert [play.tags for play in shipped] == [play.tags for play in by_folder] != [play.tags for play in simulated]
+    assert [play.result.calls for play in shipped] == [play.result.calls for play in by_folder]
     with pytest.raises(ConfigError, match="language model"):
         follow("cheapest", "tool", 1)
 
@@ -73,10 +73,10 @@ def followed(matched: list[bool], meaningful: bool = True) -> list[Followed]:
 def test_toolplanners_claims_follow_where_the_paired_interval_excludes_zero() -> None:
     plain, often, always = ([n % every == 0 for n in range(24)] for every in (4, 3, 1))
     agents = {"dfsdt": plain, "toolplanner": always, "toolplanner-no-path": often, "toolplanner-no-tags": plain}
-    kept = {(name, level, 0): followed(flags) for name, flags in agents.items() for level in ("statement", "tool")}
-    kept |= {("dfsdt", level, 1): followed(plain) for level in ("statement", "tool")}
+    shares = {(name, level, 0): followed(flags) for name, flags in agents.items() for level in ("statement", "tool")}
+    shares |= {("dfsdt", level, 1): followed(plain) for level in ("statement", "tool")}
     tags = [{"level": "tool", "agent": name, "tag_f1": f1} for name, f1 in (("retriever@3", 0.5), ("tag extraction", 0.9))]
-    effects = {(row["claim"] + row["grading"]): row for row in check_claims(difference_rows(kept), tags)}
+    effects = {(row["claim"] + row["grading"]): row for row in check_claims(difference_rows(shares), tags)}
     assert len(effects) == 7 + 2 * 2 and "statement: Match rises" not in effects
     rises, more = effects["tool: Match rises"], effects["tool: tags raise Match more than paths"]
     assert rises["follows"] and rises["measured"].startswith("+75.0 points [")

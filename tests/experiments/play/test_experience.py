@@ -64,9 +64,9 @@ def test_of_a_tree_search_the_path_that_ended_in_an_answer_is_remembered():
 
 def test_uses_are_kept_and_more_of_them_continue(cache):
     few = past_uses(SCENARIO, FEW)
-    (kept,) = cache.rglob("*.xz")
-    before = kept.stat().st_mtime_ns
-    assert past_uses(SCENARIO, FEW) == few and kept.stat().st_mtime_ns == before
+    (cached,) = cache.rglob("*.xz")
+    before = cached.stat().st_mtime_ns
+    assert past_uses(SCENARIO, FEW) == few and cached.stat().st_mtime_ns == before
     more = past_uses(SCENARIO, ExperienceSettings(uses=0.8))
     assert more.startswith(few) and len(more) > len(few)
     assert past_uses(SCENARIO, FEW) == few
@@ -75,8 +75,8 @@ def test_uses_are_kept_and_more_of_them_continue(cache):
 
 def test_a_damaged_file_of_the_cache_is_collected_anew(cache):
     wanted = past_uses(SCENARIO, FEW)
-    (kept,) = cache.rglob("*.xz")
-    kept.write_bytes(kept.read_bytes()[:40])
+    (cached,) = cache.rglob("*.xz")
+    cached.write_bytes(cached.read_bytes()[:40])
     assert past_uses(SCENARIO, FEW) == wanted
 
 
@@ -116,8 +116,8 @@ def test_experience_says_how_much_it_is():
 
 @pytest.mark.parametrize("text,wanted", [("react:5", ("react", 5.0)), ("7", ("dfsdt", 7.0)), ("tot-dfs", ("tot-dfs", None))])
 def test_settings_are_read_from_a_line(text, wanted):
-    found = ExperienceSettings.parse(text)
-    assert (found.explorer, found.uses) == (wanted[0], ExperienceSettings().uses if wanted[1] is None else wanted[1])
+    settings = ExperienceSettings.parse(text)
+    assert (settings.explorer, settings.uses) == (wanted[0], ExperienceSettings().uses if wanted[1] is None else wanted[1])
 
 
 def test_what_cannot_explore_is_a_clear_error():

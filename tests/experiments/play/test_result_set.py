@@ -337,7 +337,7 @@ def test_two_tracks_of_one_environment_keep_their_own_conditions():
     text = Results([record(e) for e in range(8)], split="test", seeds=4)
     one_world = [record(e, agent=agent, settings={"scenario": "one-world"}) for agent in ("react", "dfsdt") for e in range(4)]
     both = text + Results(one_world, split="test", currency="credits")
-    assert {name: found.seeds for name, found in both.conditions.items()} == {
+    assert {name: condition.seeds for name, condition in both.conditions.items()} == {
         "costgym/MarketplaceChat-v0": 4,
         "costgym/MarketplaceChat-v0, scenario one-world": 1,
     }

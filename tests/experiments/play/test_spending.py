@@ -152,11 +152,11 @@ def test_the_commands_stop_with_an_exit_code_of_their_own(server, prices, tmp_pa
     refused = invoke(*played, "--spend-limit", 1)
     assert refused.exit_code == 2 and "expected --cache DIR too" in refused.stderr
     assert server.requests == []
-    kept = [*played, "--cache", tmp_path / "replies"]
-    dearest = float(invoke(*kept, "--spend-limit", "0.000001").stderr.split("may cost $")[1].split(". ")[0])
-    part = invoke(*kept, "--spend-limit", dearest + 3.5 * USD)
+    command = [*played, "--cache", tmp_path / "replies"]
+    dearest = float(invoke(*command, "--spend-limit", "0.000001").stderr.split("may cost $")[1].split(". ")[0])
+    part = invoke(*command, "--spend-limit", dearest + 3.5 * USD)
     assert part.exit_code == 3 and len(server.requests) == 4 and "Success %" in part.stdout
-    whole = invoke(*kept, "--spend-limit", 100)
+    whole = invoke(*command, "--spend-limit", 100)
     assert whole.exit_code == 0 and len(server.requests) == EPISODES  # the four of the first part were kept
     assert "is not a real model" in invoke("run", "--agent", "react", "--spend-limit", 1, "--cache", tmp_path / "r").stderr
 

@@ -75,9 +75,12 @@ def test_requests_of_one_id_at_once_and_the_end_meanwhile_are_all_answered() -> 
     async def run() -> list[int]:
         async with service._life(None):  # type: ignore[arg-type]
             _, answered, _ = await request(service, "POST", "/mcp", say("initialize", GREETING), headers)
-            own = {**headers, MCP_SESSION: answered[MCP_SESSION]}
-            both = [request(service, "POST", "/mcp", say("ping", {}), own) for _ in range(2)]
-            ended = [request(service, "POST", "/mcp", say("ping", {}), own), request(service, "DELETE", "/mcp", b"", own)]
+            session_headers = {**headers, MCP_SESSION: answered[MCP_SESSION]}
+            both = [request(service, "POST", "/mcp", say("ping", {}), session_headers) for _ in range(2)]
+            ended = [
+                request(service, "POST", "/mcp", say("ping", {}), session_headers),
+                request(service, "DELETE", "/mcp", b"", session_headers),
+            ]
             return [status for pair in (both, ended) for status, _, _ in await asyncio.gather(*pair)]
 
     assert asyncio.run(run()) == [200, 200, 200, 200]
@@ -86,7 +89,7 @@ def test_requests_of_one_id_at_once_and_the_end_meanwhile_are_all_answered() -> 
 def test_the_search_for_secrets_finds_them_where_they_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessions_module, "encode_info", plain)
     _, wrong = asyncio.run(attack(make_service(), 500, seed=1))
-    assert any("tells" in each for each in wrong)
+    assert any("tells" in response for response in wrong)
 
 
 def test_tools_over_mcp_tell_a_status_only_as_far_as_it_is_seen() -> None:
@@ -201,9 +204,9 @@ def test_a_token_is_asked_for_in_every_request(tmp_path: Path) -> None:
         assert get(service, "/health", authorization=wrong)[0] == 401
         assert post(service, "/reset", {}, authorization=wrong)[0] == 401
         assert asyncio.run(socket(service, ['{"type": "reset"}'], authorization=wrong)) == []
-    own = {"authorization": f"Bearer {token}", "host": "any.example"}
-    assert get(service, "/health", **own)[0] == 200 and post(service, "/reset", {}, **own)[0] == 200
-    assert len(asyncio.run(socket(service, ['{"type": "reset"}'], **own))) == 1
+    secret_headers = {"authorization": f"Bearer {token}", "host": "any.example"}
+    assert get(service, "/health", **secret_headers)[0] == 200 and post(service, "/reset", {}, **secret_headers)[0] == 200
+    assert len(asyncio.run(socket(service, ['{"type": "reset"}'], **secret_headers))) == 1
     for text in ("short", "x" * 2000, "two words of a token\n", ""):
         (tmp_path / "token").write_text(text)
         with pytest.raises(CostGymError, match="token"):

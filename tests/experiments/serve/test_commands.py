@@ -89,9 +89,9 @@ def test_a_loop_over_http_is_the_agent_react_to_the_last_figure_and_is_handed_in
         for episode in episodes
         if episode["agent"] == "react"
     ]
-    assert [{key: value for key, value in each.items() if key not in apart} for each in mine] == ours
-    assert all(each["tokens"] == each["figures"]["input_tokens"] + each["figures"]["output_tokens"] for each in mine)
-    assert all(each["figures"]["requests"] == each["replies"]["requests"] > 0 for each in mine)
+    assert [{key: value for key, value in row.items() if key not in apart} for row in mine] == ours
+    assert all(row["tokens"] == row["figures"]["input_tokens"] + row["figures"]["output_tokens"] for row in mine)
+    assert all(row["figures"]["requests"] == row["replies"]["requests"] > 0 for row in mine)
     assert verify(tmp_path / "run").verified and validate(tmp_path / "entry").verified
     row = next(row for row in json.loads((tmp_path / "run" / "leaderboard.json").read_text())["rows"] if "isolated" in row)
     assert row["isolated"] is (not why_not_isolated()) and "metered" not in row and row["average_requests"] > 1
@@ -106,12 +106,12 @@ def test_a_command_without_walls_is_said_to_be_not_isolated_wherever_it_is_shown
 
 def test_the_answer_may_be_the_last_line_and_a_command_without_a_request_pays_for_what_it_was_shown(tmp_path: Path) -> None:
     done, mine = rank(tmp_path, "print('I think')\nprint('it is 42')", "--beside", "")
-    assert done.exit_code == 0 and not any(each["crash"] for each in mine if "crash" in each)
+    assert done.exit_code == 0 and not any(row["crash"] for row in mine if "crash" in row)
     actions = [
         json.loads(line)["actions"] for line in next((tmp_path / "run").rglob("command*.jsonl")).read_text().splitlines()[1:]
     ]
     assert [json.loads(one)["arguments"] for (one,) in actions] == [{"answer": "it is 42"}] * 2
-    assert all(each["tokens"] > 0 for each in mine)
+    assert all(row["tokens"] > 0 for row in mine)
 
 
 ATTACKS = {
@@ -409,7 +409,7 @@ def test_options_of_a_request_go_to_the_server_and_a_request_that_it_refuses_is_
     for number, (last, crashed) in enumerate(((plain, False), (odd, True))):
         (tmp_path / str(number)).mkdir()
         done, mine = rank(tmp_path / str(number), PLAIN + task + last, "--model", "openai:tiny", "--beside", "", episodes=2)
-        assert done.exit_code == 0 and [bool(each.get("crash")) for each in mine] == [crashed] * 2
+        assert done.exit_code == 0 and [bool(row.get("crash")) for row in mine] == [crashed] * 2
     assert "refused its request" in mine[0]["crash"] and "http:" not in mine[0]["crash"]
     first = server.requests[0]
     assert (first["temperature"], first["max_tokens"]) == (0.7, 9) and "n" not in first and first["model"] == "tiny"

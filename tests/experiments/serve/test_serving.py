@@ -42,16 +42,16 @@ def scenario(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def address(scenario: Path) -> Iterator[str]:
-    with served("--env", ENV, "--scenario", scenario) as (found, _):
-        yield found
+    with served("--env", ENV, "--scenario", scenario) as (process, _):
+        yield process
 
 
 @pytest.fixture(scope="module")
 def strict(scenario: Path) -> Iterator[str]:
     """A server of narrow limits."""
     limits = ("--sessions", 2, "--idle", 1, "--max-request", 2000, "--rate", 20, "--timeout", 0.6)
-    with served("--scenario", scenario, *limits) as (found, _):
-        yield found
+    with served("--scenario", scenario, *limits) as (process, _):
+        yield process
 
 
 def http(address: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
@@ -216,8 +216,8 @@ def test_after_the_end_only_a_reset_helps(address: str) -> None:
     ("body", "status"), [(b"{", 400), (b"[]", 400), (b'{"seed": "x"}', 422), (b'{"session_id": "x"}', 404)]
 )
 def test_a_wrong_http_request_is_told_why(address: str, body: bytes, status: int) -> None:
-    found, answer = http(address, "/reset", body)
-    assert (found, bool(answer["detail"])) == (status, True)
+    response, answer = http(address, "/reset", body)
+    assert (response, bool(answer["detail"])) == (status, True)
 
 
 def test_an_unknown_field_of_a_reset_is_refused_with_the_known_ones(address: str) -> None:
@@ -267,8 +267,8 @@ def test_oversized_requests_are_refused_and_nobody_else_notices(strict: str) -> 
     ],
 )
 def test_a_client_that_dawdles_is_cut_off(strict: str, begin: bytes) -> None:
-    place = urlsplit(strict)
-    with socket.create_connection((place.hostname, place.port), timeout=8) as slow:
+    url = urlsplit(strict)
+    with socket.create_connection((url.hostname, url.port), timeout=8) as slow:
         slow.sendall(begin)
         since = time.monotonic()
         answer = b""
@@ -283,10 +283,10 @@ def test_a_client_that_dawdles_is_cut_off(strict: str, begin: bytes) -> None:
 
 
 def test_a_client_that_does_not_read_is_cut_off(strict: str) -> None:
-    place = urlsplit(strict)
+    url = urlsplit(strict)
     with socket.socket() as deaf:
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
-        deaf.connect((place.hostname, place.port))
+        deaf.connect((url.hostname, url.port))
         deaf.settimeout(15)
         with pytest.raises((ConnectionResetError, BrokenPipeError)):
             for _ in range(200_000):
@@ -331,8 +331,8 @@ def test_a_hasty_client_is_told_so_and_goes_on(strict: str) -> None:
 
 
 def test_a_body_that_grows_without_saying_so_is_cut_off(strict: str) -> None:
-    place = urlsplit(strict)
-    with socket.create_connection((place.hostname, place.port), timeout=8) as loud:
+    url = urlsplit(strict)
+    with socket.create_connection((url.hostname, url.port), timeout=8) as loud:
         loud.sendall(b"POST /reset HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
         loud.sendall(b"fa0\r\n" + b"x" * 4000 + b"\r\n")
         assert b" 413 " in loud.recv(4096)
@@ -375,8 +375,8 @@ def test_sessions_without_a_seed_count_up_from_the_servers() -> None:
 async def visit(target: Any, mode: str = "auto") -> tuple[list[Any], list[Any], str]:
     async with Client(target, mode=mode) as client:
         tools = (await client.list_tools()).tools
-        asked = [("task", {}), (tools[0].name, {"no_such": 1}), ("not_there", {}), ("wait", {"seconds": 2}), ("budget", {})]
-        results = [await client.call_tool(name, arguments) for name, arguments in asked]
+        requests = [("task", {}), (tools[0].name, {"no_such": 1}), ("not_there", {}), ("wait", {"seconds": 2}), ("budget", {})]
+        results = [await client.call_tool(name, arguments) for name, arguments in requests]
         results.append(await client.call_tool("finish", {"answer": "nothing"}))
         results.append(await client.call_tool("wait", {"seconds": 1}))
         return tools, results, (await client.get_prompt("task")).messages[0].content.text
@@ -408,13 +408,13 @@ def test_an_mcp_session_is_the_episode_of_the_text_environment(address: str, sce
 
     async def run() -> tuple[str, list[str], Any]:
         async with Client(address + "/mcp/eleven?seed=11") as client:
-            asked = await client.call_tool("task", {})
-            found = [await client.call_tool(slot.name, arguments) for _ in range(4)]
-            texts = [each.content[0].text.rpartition("\n\n[")[0] for each in (asked, *found)]
-            return texts[0], texts[1:], found[-1].structured_content
+            answer = await client.call_tool("task", {})
+            answers = [await client.call_tool(slot.name, arguments) for _ in range(4)]
+            texts = [result.content[0].text.rpartition("\n\n[")[0] for result in (answer, *answers)]
+            return texts[0], texts[1:], answers[-1].structured_content
 
-    asked, found, figures = asyncio.run(run())
-    assert (asked, found) == (query, texts)
+    outcomes, outcome, figures = asyncio.run(run())
+    assert (outcomes, outcome) == (query, texts)
     assert figures["spent_price"] == world.episode.ledger.price and figures["at_s"] == world.episode.now_s
 
 
@@ -449,8 +449,8 @@ def test_a_named_session_cannot_be_taken_over_with_other_wishes(address: str) ->
             await client.list_tools()
             return [(await client.call_tool(name, values)).content[0].text for name, values in (("task", {}), ("no", {}))]
 
-    told = [asyncio.run(ask("/mcp/carol?seed=4"))[0] for _ in range(2)]
-    assert ["unfinished: 1 steps were played" in text for text in told] == [False, True]
+    answers = [asyncio.run(ask("/mcp/carol?seed=4"))[0] for _ in range(2)]
+    assert ["unfinished: 1 steps were played" in text for text in answers] == [False, True]
     for url in ("/mcp/carol?seed=5", "/mcp/dave?index=9999", "/mcp/dave?seed=x", "/mcp/da%20ve"):
         with pytest.raises(Exception):  # noqa: B017 - the SDK wraps errors in groups
             asyncio.run(ask(url))
@@ -501,11 +501,11 @@ def test_openenvs_validator_finds_what_it_looks_for(address: str) -> None:
 
 def test_silent_connections_of_one_address_leave_room_for_others() -> None:
     with served("--sessions", 4, "--client-connections", 10, "--timeout", 30) as (address, _):
-        place = urlsplit(address)
+        url = urlsplit(address)
 
         def silent() -> bool:
             """Open a connection, say nothing, and tell whether it was closed at once."""
-            connection = socket.create_connection((place.hostname, place.port), timeout=5)
+            connection = socket.create_connection((url.hostname, url.port), timeout=5)
             held.append(connection)
             connection.settimeout(1.0)
             try:
@@ -521,7 +521,7 @@ def test_silent_connections_of_one_address_leave_room_for_others() -> None:
             with socket.socket() as other:
                 other.bind(("127.0.0.2", 0))
                 other.settimeout(5)
-                other.connect((place.hostname, place.port))
+                other.connect((url.hostname, url.port))
                 other.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
                 assert b" 200 " in other.recv(4096)
             held.pop(0).close()

@@ -76,7 +76,7 @@ def test_a_loss_that_is_no_number_leaves_a_policy_that_plays(
     monkeypatch.setattr(learning, "choice_loss", spoilt)
     with pytest.raises(TrainingFailed) as error:
         train_catp(tmp_path / "run", steps=8, evaluator=evaluator, save_every=2, **CATP)
-    assert (error.value.step, Path(str(error.value.kept)).name) == (4, "step-00000004")
+    assert (error.value.step, Path(str(error.value.checkpoint)).name) == (4, "step-00000004")
     assert CatpPlanner(tmp_path / "run").plans([(task(202), 0)], evaluator)[0] is not None
 
 

@@ -61,8 +61,8 @@ def test_decoding_never_leaves_the_open_answers_whatever_the_model_says(choices,
         return luck.normal(size=(len(sequences), 10))
 
     text = decode(scores, [[7]] * len(ended), ended)
-    assert all(0 <= index < len(each) for index, each in zip(text, ended, strict=True))
-    beginnings = {(7, *answer[:end]) for each in ended for answer in each for end in range(len(answer))}
+    assert all(0 <= index < len(answers) for index, answers in zip(text, ended, strict=True))
+    beginnings = {(7, *answer[:end]) for answers in ended for answer in answers for end in range(len(answer))}
     assert {tuple(sequence) for sequence in read} <= beginnings
 
 
@@ -120,7 +120,7 @@ def test_words_to_retrieve_are_answered_by_the_tool_that_has_them_and_answers_ar
 
     tokenizer = load_tokenizer(run.run)
     names = ["<tools>", "<query>", "<decide>", "<end>", "<none>", "<1>", "<2>", "<3>"]
-    tools, query, decide, end, none, *places = tokenizer.convert_tokens_to_ids(names)
+    tools, query, decide, end, none, *slot_ids = tokenizer.convert_tokens_to_ids(names)
     rows = retrieval_rows(60, tokenizer, 3, DeerSettings(batch_size=4))
     again, other = (retrieval_rows(60, tokenizer, 3, DeerSettings(batch_size=4, seed=seed)) for seed in (0, 1))
     assert rows == again != other
@@ -128,17 +128,17 @@ def test_words_to_retrieve_are_answered_by_the_tool_that_has_them_and_answers_ar
     decided = []
     for ids, labels in rows:
         split = ids.index(query)
-        told = set(zip(ids[1:split:2], ids[2:split:2], strict=True))
-        asked = ids[split + 1 : -2]
-        assert ids[0] == tools and ids[-2:] == [decide, end] and len(asked) == WORDS_ASKED
-        assert sorted({mark for mark, _ in told}) == places and set(labels[: split + 2]) == {IGNORED}
-        assert min(word for _, word in told) >= first_word(tokenizer, 3) <= min(asked)
-        for words, answer in zip([*([word] for word in asked), asked], labels[split + 2 :], strict=True):
-            counts = [sum((mark, word) in told for word in words) for mark in places]
-            best = [mark for mark, count in zip(places, counts, strict=True) if count == max(counts)]
+        pairs = set(zip(ids[1:split:2], ids[2:split:2], strict=True))
+        query_ids = ids[split + 1 : -2]
+        assert ids[0] == tools and ids[-2:] == [decide, end] and len(query_ids) == WORDS_ASKED
+        assert sorted({mark for mark, _ in pairs}) == slot_ids and set(labels[: split + 2]) == {IGNORED}
+        assert min(word for _, word in pairs) >= first_word(tokenizer, 3) <= min(query_ids)
+        for words, answer in zip([*([word] for word in query_ids), query_ids], labels[split + 2 :], strict=True):
+            counts = [sum((mark, word) in pairs for word in words) for mark in slot_ids]
+            best = [mark for mark, count in zip(slot_ids, counts, strict=True) if count == max(counts)]
             assert answer == (none if not any(counts) else best[0] if len(best) == 1 else IGNORED)
         decided.append(labels[-1])
-    assert {*places, none} <= set(decided) and 0.15 < decided.count(none) / len(decided) < 0.5
+    assert {*slot_ids, none} <= set(decided) and 0.15 < decided.count(none) / len(decided) < 0.5
 
 
 def test_exchanged_words_are_never_control_tokens_or_places(run):

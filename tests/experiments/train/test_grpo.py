@@ -56,13 +56,13 @@ def test_a_rollout_holds_the_tokens_that_supervised_training_learns(tmp_path: Pa
         turns = [message for message in messages if message["role"] == "assistant"]
         for number, message in enumerate(turns):
             call = message["tool_calls"][0]["function"]
-            said = (
+            text = (
                 f'<tool_call>{{"name": {json.dumps(call["name"])}, "arguments": {json.dumps(call["arguments"])}}}</tool_call>'
             )
-            assert played.hear(tokenizer(f"{said}<|im_end|>")["input_ids"]) is (number < len(turns) - 1)
+            assert played.hear(tokenizer(f"{text}<|im_end|>")["input_ids"]) is (number < len(turns) - 1)
         assert played.ids == known.ids[: len(played.ids)] and len(turns) > 1
         marked = [played.prompt + index for index, mark in enumerate(played.mask) if mark]
-        assert marked == known.said
+        assert marked == known.learnt_at
         assert played.episode.score()["quality"] == taught.score()["quality"] == pytest.approx(taught.reward)
 
 
@@ -74,8 +74,8 @@ def test_an_episode_ends_where_no_reply_has_room(tmp_path: Path) -> None:
     call = tokenizer('<tool_call>{"name": "no_such_tool", "arguments": {}}')["input_ids"]  # cut off before its end
     played = _Played(world.episode(world.rows()[0]["prompt"]), tokenizer, GrpoSettings(max_reply_length=len(call)))
     while played.hear(call):
-        told = played.ids[played.prompt :][played.mask.index(0)]
-        assert told == tokenizer.eos_token_id  # the end of the reply is written for it, and not learnt
+        token = played.ids[played.prompt :][played.mask.index(0)]
+        assert token == tokenizer.eos_token_id  # the end of the reply is written for it, and not learnt
     assert not played.episode.over and played.mask[-1] == 1 and len(played.mask) <= 512
     assert played.episode.score()["agent_errors"] >= 1
 
@@ -174,7 +174,7 @@ def test_two_steps_of_grpo_leave_a_model_and_a_curve(tmp_path: Path) -> None:
     assert train_grpo(whole, world, steps=2, **small).metrics.keys() == result.metrics.keys()
     for name in ("warm-start", "model"):  # stopped and continued, or in one go: the same weights
         assert (folder / name / "model.safetensors").read_bytes() == (whole / name / "model.safetensors").read_bytes()
-    losses = [[line["loss"] for line in read_curve(each)] for each in (folder, whole)]
+    losses = [[line["loss"] for line in read_curve(path)] for path in (folder, whole)]
     assert losses[0] == losses[1]
     before = files(folder)
     assert train_grpo(folder, world, steps=2, **small).metrics == result.metrics and files(folder) == before

@@ -52,8 +52,8 @@ def test_a_run_is_done_once_it_has_metrics_and_still_holds_what_it_made(tmp_path
         run.finish(7, {"loss": 0.5})
         assert run.done("model.json") is None
         (tmp_path / "model.json").write_text("{}")
-        found = run.done("model.json")
-        assert found is not None and (found.steps, found.metrics, found.finished) == (7, {"loss": 0.5}, True)
+        result = run.done("model.json")
+        assert result is not None and (result.steps, result.metrics, result.finished) == (7, {"loss": 0.5}, True)
         (tmp_path / "metrics.json").write_text("{")
         assert run.done("model.json") is None
 

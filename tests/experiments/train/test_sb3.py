@@ -152,9 +152,9 @@ def example(name: str) -> Any:
 def test_advantages_are_those_worked_out_by_hand() -> None:
     rewards, values = torch.tensor([[1.0], [0.0], [2.0]]), torch.tensor([[0.5], [1.0], [0.25]])
     ends = torch.tensor([[False], [True], [False]])
-    found = example("ppo_marketplace").advantages(rewards, values, ends, torch.tensor([3.0]), 0.5)
+    advantages = example("ppo_marketplace").advantages(rewards, values, ends, torch.tensor([3.0]), 0.5)
     # step 2: 2 + 3 - 0.25; step 1 ends an episode: 0 - 1; step 0: 1 + 1 - 0.5 and half of step 1's
-    assert found.flatten().tolist() == [1.5 + 0.5 * -1.0, -1.0, 4.75]
+    assert advantages.flatten().tolist() == [1.5 + 0.5 * -1.0, -1.0, 4.75]
 
 
 def test_the_buffer_of_sb3_agrees() -> None:

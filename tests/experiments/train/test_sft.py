@@ -43,7 +43,7 @@ def test_a_gold_answer_holds_only_what_a_result_showed() -> None:
         ]
         shown = " ".join(message["content"] for message in messages if message["role"] == "tool").replace(",", "")
         assert all(fact.replace(",", "") in shown for fact in answer.split("; "))
-        assert {call["function"]["name"] for each in messages for call in each.get("tool_calls", ())} <= {
+        assert {call["function"]["name"] for message in messages for call in message.get("tool_calls", ())} <= {
             tool["function"]["name"] for tool in tools
         }
         assert messages[-1] == {"role": "assistant", "content": "Done."}
@@ -64,12 +64,12 @@ def test_what_is_learnt_is_what_the_assistant_says_and_its_end(model: Path) -> N
     tokenizer = transformers.AutoTokenizer.from_pretrained(model)
     messages, tools, _ = next(gold_episodes(SMALL, "train", None, "short", 1))
     row = tokenize(tokenizer, Conversation(messages, tools))
-    text = tokenizer.decode([row.ids[place] for place in row.said])
+    text = tokenizer.decode([row.ids[position] for position in row.learnt_at])
     turns = text.split("<|im_end|>")
     assert turns[-1] == "" and turns[-2] == "Done." and len(turns) == sum(m["role"] == "assistant" for m in messages) + 1
     assert all(turn.startswith('<tool_call>{"name": ') for turn in turns[:-2])
     marked = tokenizer.apply_chat_template(messages, tools=tools, return_dict=True, return_assistant_tokens_mask=True)
-    assert row.ids == marked["input_ids"] and row.said == [i for i, mark in enumerate(marked["assistant_masks"]) if mark]
+    assert row.ids == marked["input_ids"] and row.learnt_at == [i for i, mark in enumerate(marked["assistant_masks"]) if mark]
 
 
 def test_a_run_that_stops_ends_with_the_weights_of_one_that_does_not(model: Path, tmp_path: Path) -> None:

@@ -28,20 +28,20 @@ def episodes(agent: str) -> Any:
     return passing_episodes(strategies._player(SMALL, agent), SMALL, "train", None, "short", 1)
 
 
-def said(conversation: Conversation) -> Said:
+def learnt_part(conversation: Conversation) -> Said:
     """The place where learning begins, the functions, and the replies from that place on: a call's name and values, or text."""
     replies = []
-    for message in conversation.messages[conversation.asked :]:
+    for message in conversation.messages[conversation.begins :]:
         if message["role"] == "assistant":
             calls = [call["function"] for call in message.get("tool_calls", ())]
             told = [f"{call['name']}: {'; '.join(map(str, call['arguments'].values()))}" for call in calls]
             replies += told or [message["content"]]
-    return conversation.asked, [tool["function"]["name"] for tool in conversation.tools], replies
+    return conversation.begins, [tool["function"]["name"] for tool in conversation.tools], replies
 
 
 def test_btp_teaches_calls_among_fewer_and_fewer_functions_and_the_summary() -> None:
     points, exchange = "query_team_points_for_karst_athletics_api", "fetch_exchange_amount_for_north_quote_live"
-    assert list(map(said, next(episodes("react+btp")))) == [
+    assert list(map(learnt_part, next(episodes("react+btp")))) == [
         (2, [exchange, points, "finish"], [f"{points}: tm-84924F; 15"]),
         (4, [exchange, "finish"], [f"{exchange}: 9660; USD; 2025-12-09"]),
         (6, [], ["5963807; 6112.37"]),
@@ -50,7 +50,7 @@ def test_btp_teaches_calls_among_fewer_and_fewer_functions_and_the_summary() -> 
 
 def test_ecoact_teaches_to_register_before_a_call() -> None:
     points, exchange = "query_team_points_for_karst_athletics_api", "fetch_exchange_amount_for_north_quote_live"
-    assert list(map(said, next(episodes("react+ecoact")))) == [
+    assert list(map(learnt_part, next(episodes("react+ecoact")))) == [
         (2, ["tool_register", "finish"], [f"tool_register: {points}"]),
         (4, [points, "tool_register", "finish"], [f"{points}: tm-84924F; 15", f"tool_register: {exchange}"]),
         (
@@ -66,7 +66,7 @@ def test_dfsdt_teaches_another_call_after_a_failure_and_to_give_a_branch_up() ->
     attendance = ("query_match_attendance_for_karst_athletics_api", "match_attendance_for_fathom_sports_direct")
     address = ("fetch_stadium_address_for_karst_athletics_api", "stadium_address_for_fathom_sports_direct")
     match, team = "MT-29974T", "Bergen Mariners"
-    assert [(asked, replies) for asked, _, replies in map(said, branches)] == [
+    assert [(asked, replies) for asked, _, replies in map(learnt_part, branches)] == [
         (2, [f"{attendance[0]}: {match}", f"{attendance[1]}: {match}", f"{address[0]}: {team}", "finish: ; True"]),
         (7, ["finish: ; True"]),
         (5, [f"{address[1]}: {team}"]),
@@ -81,7 +81,7 @@ def test_toolplanner_teaches_tags_a_path_and_the_calls() -> None:
         "tools": ["North Quote Live", "Vivid Market API"],
         "apis": ["get_find_fund", "lookup_quarter_revenue"],
     }
-    assert list(map(said, next(episodes("toolplanner")))) == [
+    assert list(map(learnt_part, next(episodes("toolplanner")))) == [
         (3, [], [json.dumps(tags)]),
         (3, [fund, revenue, "finish"], [json.dumps({"plan": [fund, revenue]})]),
         (
@@ -101,8 +101,8 @@ class _Heard(Teacher):
 
     def complete(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str = ACT) -> Reply:
         answer = super().complete(messages, functions, purpose)
-        told = template_messages([answer.message])[0]
-        self.requests.append(_request(template_messages(messages), [function.document() for function in functions], told))
+        message = template_messages([answer.message])[0]
+        self.requests.append(_request(template_messages(messages), [function.document() for function in functions], message))
         return answer
 
 
@@ -123,15 +123,15 @@ def test_every_reply_is_learnt_once_under_the_prompt_that_the_agent_sent(agent: 
     def play(episode: ToolEpisode, luck: Callable[[], float]) -> list[Conversation]:
         teacher.requests = []
         episode.play(player)
-        found = teacher.conversations()
+        conversations = teacher.conversations()
         learnt = [
             _request(talk.messages[:index], talk.tools, message)
-            for talk in found
+            for talk in conversations
             for index, message in enumerate(talk.messages)
-            if index >= talk.asked and message["role"] == "assistant"
+            if index >= talk.begins and message["role"] == "assistant"
         ]
         assert sorted(learnt) == sorted(teacher.requests)
-        return found
+        return conversations
 
     assert len(list(islice(passing_episodes(play, SMALL, "train", None, "short", 1), 30))) == 30
 
@@ -143,9 +143,9 @@ def test_only_episodes_that_pass_are_learnt_from_in_an_order_that_follows_from_t
         inner = player(*of)
 
         def play(episode: ToolEpisode, luck: Any) -> Any:
-            found = inner(episode, luck)
-            ended.append((episode.passed, found))
-            return found
+            conversation = inner(episode, luck)
+            ended.append((episode.passed, conversation))
+            return conversation
 
         return play
 
@@ -155,7 +155,7 @@ def test_only_episodes_that_pass_are_learnt_from_in_an_order_that_follows_from_t
         return list(islice(taught_episodes(SMALL, ["dfsdt"], "train", {"price": 12}, "short", seed), 40))
 
     first = taught(1)
-    assert first == [talk for passed, found in ended if passed for talk in found][:40]
+    assert first == [talk for passed, conversation in ended if passed for talk in conversation][:40]
     assert {passed for passed, _ in ended} == {True, False}
     assert first == taught(1) != taught(2)
 
@@ -174,9 +174,9 @@ def test_replies_to_another_prompt_are_not_learnt(model: Path) -> None:
 
     tokenizer = transformers.AutoTokenizer.from_pretrained(model)
     row = tokenize(tokenizer, next(episodes("react+ecoact"))[2])
-    told = tokenizer.decode([row.ids[place] for place in row.said]).split("<|im_end|>")
-    called = [json.loads(text.removeprefix("<tool_call>").removesuffix("</tool_call>"))["name"] for text in told[:-1]]
-    assert called == ["fetch_exchange_amount_for_north_quote_live", "finish"] and told[-1] == ""
+    texts = tokenizer.decode([row.ids[position] for position in row.learnt_at]).split("<|im_end|>")
+    called = [json.loads(text.removeprefix("<tool_call>").removesuffix("</tool_call>"))["name"] for text in texts[:-1]]
+    assert called == ["fetch_exchange_amount_for_north_quote_live", "finish"] and texts[-1] == ""
     assert tokenizer.decode(row.ids).count("<tool_call>{") == 6  # with those before, and the form in the system message
 
 

@@ -257,16 +257,16 @@ def test_a_trained_planner_is_an_agent_by_its_path(run):
 
 
 def test_it_is_measured_as_the_others_are(run):
-    found = follow(f"toolplanner:{run}", "tool", 4, scenario=WORLD)
-    assert all(each.result.model == f"toolplanner:{run}" and each.tags is not None for each in found)
+    rows = follow(f"toolplanner:{run}", "tool", 4, scenario=WORLD)
+    assert all(row.result.model == f"toolplanner:{run}" and row.tags is not None for row in rows)
 
 
 @pytest.mark.slow
 def test_ablations_leave_their_question_out(tmp_path):
     # without tags and paths the model needs longer until one of its trees solves a task
     train_toolplanner(tmp_path / "run", WORLD, **{**TINY, "tags": False, "path": False, "steps": 80})
-    found = follow(f"toolplanner:{tmp_path / 'run'}", "tool", 2, scenario=WORLD)
-    assert all(each.tags is None for each in found)
+    rows = follow(f"toolplanner:{tmp_path / 'run'}", "tool", 2, scenario=WORLD)
+    assert all(row.tags is None for row in rows)
 
 
 def test_a_killed_run_goes_on_and_grows_the_trees_that_are_missing(tmp_path, finished):

@@ -10,9 +10,9 @@ from costgym.experiments.train.toolplanner.data import (
     Demonstration,
     GrownRound,
     GrownTree,
-    asked,
     demonstrations,
     ranked_pairs,
+    tasks_and_levels,
     training_scenario,
 )
 from costgym.simulators.errors import ConfigError
@@ -31,29 +31,29 @@ def test_of_the_tags_those_that_the_path_needs_are_learnt():
 
 def test_half_of_the_coarsest_instructions_are_learnt_from():
     levels = ("statement", "category", "tool", "api", "hybrid")
-    found = list(asked(LearntSettings(), 4))
-    assert [level for place, level in found if place == 0] == [level for level in levels if level != "statement"]
-    assert [level for place, level in found if place == 1] == [level for level in levels if level != "category"]
-    assert list(asked(LearntSettings(levels=("statement",)), 2)) == [(0, "statement"), (1, "statement")]
+    pairs = list(tasks_and_levels(LearntSettings(), 4))
+    assert [level for index, level in pairs if index == 0] == [level for level in levels if level != "statement"]
+    assert [level for index, level in pairs if index == 1] == [level for level in levels if level != "category"]
+    assert list(tasks_and_levels(LearntSettings(levels=("statement",)), 2)) == [(0, "statement"), (1, "statement")]
 
 
 def test_demonstrations_show_paths_that_answer_and_instructions_that_name_their_tools():
     settings = LearntSettings(tasks=10, worlds=2)
-    found = demonstrations(WORLD, settings)
-    assert found == demonstrations(WORLD, settings)
+    examples = demonstrations(WORLD, settings)
+    assert examples == demonstrations(WORLD, settings)
     catalog = training_scenario(WORLD, settings).build().catalog
     titles = {f" {tool.title} of {tool.provider}": tool for tool in catalog}
-    for each in found:
-        assert each.steps[-1] == Step(" finish with the answer")
-        called = {step.action for step in each.steps[:-1]}
-        assert set(each.path) <= called <= set(titles)
-        assert each.tags[: len(each.path)] == each.path and set(each.tags) <= set(titles)
-        assert len(each.tags) == settings.candidates
-        if "Please call" in each.request:
-            assert all(titles[tool].title in each.request for tool in each.path)
-        if "Please use tools from" in each.request:
-            assert all(titles[tool].category.replace("_", " ") in each.request for tool in each.path)
-    assert any(set(each.path) < {step.action for step in each.steps[:-1]} for each in found)
+    for example in examples:
+        assert example.steps[-1] == Step(" finish with the answer")
+        called = {step.action for step in example.steps[:-1]}
+        assert set(example.path) <= called <= set(titles)
+        assert example.tags[: len(example.path)] == example.path and set(example.tags) <= set(titles)
+        assert len(example.tags) == settings.candidates
+        if "Please call" in example.request:
+            assert all(titles[tool].title in example.request for tool in example.path)
+        if "Please use tools from" in example.request:
+            assert all(titles[tool].category.replace("_", " ") in example.request for tool in example.path)
+    assert any(set(each.path) < {step.action for step in each.steps[:-1]} for each in examples)
 
 
 def test_a_budget_leaves_only_the_paths_that_it_pays_for():
@@ -61,7 +61,7 @@ def test_a_budget_leaves_only_the_paths_that_it_pays_for():
     free = demonstrations(WORLD, settings)
     paid = demonstrations(WORLD, settings.model_copy(update={"budget": {"price": 15.0}}))
     assert 0 < len(paid) < len(free)
-    assert {each.request for each in paid} < {each.request for each in free}  # the same worlds, with the same luck
+    assert {example.request for example in paid} < {example.request for example in free}  # the same worlds, with the same luck
     with pytest.raises(ConfigError, match="solves none of the train tasks within the budget"):
         demonstrations(WORLD, settings.model_copy(update={"budget": {"price": 0.01}}))
 

@@ -6,11 +6,14 @@ import pickle
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 pytest.importorskip("numba", reason="needs the extra `train`")
+
+from costgym.simulators.batch.rng import say_compiling
 
 KERNEL = """
 from costgym.simulators.batch.rng import compiled
@@ -58,3 +61,15 @@ run_views(2, 25, 0, AutoresetMode.NEXT_STEP, queries=5, tools=6, concurrent=True
 def test_kernels_play_as_plain_python_where_numba_compiles_nothing() -> None:
     command = [sys.executable, "-W", "error::RuntimeWarning", "-c", INTERPRETED]
     subprocess.run(command, env={**os.environ, "NUMBA_DISABLE_JIT": "1"}, check=True)
+
+
+def test_a_kernel_that_has_to_be_compiled_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
+    kernel = SimpleNamespace(_cache=SimpleNamespace(_cache_file=SimpleNamespace(_load_index=dict)))
+    for _ in range(3):
+        say_compiling(kernel, "what this test is about")
+    assert [record.getMessage() for record in caplog.records] == [
+        "costgym compiles what this test is about, about a minute; what is compiled is kept on disk"
+    ]
+    kernel._cache._cache_file._load_index = lambda: {"a signature": "its file"}
+    say_compiling(kernel, "what is on disk")
+    assert len(caplog.records) == 1

@@ -15,7 +15,7 @@ def test_what_is_asked_elsewhere_and_what_is_to_be_unseen_is_not_learnt_from(tmp
     drawn = training_set(tooldeer_folder(tmp_path))
     needed = [example for example in drawn.examples if example.kind != "NoSearch"]
     # of 36 queries two are asked, and five more are of the two tools of test.json
-    assert (drawn.asked, drawn.unseen, len(drawn.tools), len(needed)) == (2, 5, 10, 29)
+    assert (drawn.repeated, drawn.unseen, len(drawn.tools), len(needed)) == (2, 5, 10, 29)
     assert "Find the star number 0." not in {example.query for example in needed}
     assert not {"moon_finder", "shoe_finder"} & {tool.name for tool in drawn.tools}
     assert {tool.name for example in drawn.examples for tool in example.candidates} <= {tool.name for tool in drawn.tools}
@@ -42,5 +42,5 @@ def test_a_folder_without_queries_is_refused(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_of_the_authors_data_900_tools_and_7775_queries_are_left() -> None:
     drawn = training_set(shared("data/tooldeer_full"))
-    assert (len(drawn.tools), drawn.asked, drawn.unseen) == (900, 1246, 372)
+    assert (len(drawn.tools), drawn.repeated, drawn.unseen) == (900, 1246, 372)
     assert Counter(example.kind for example in drawn.examples) == {"Call": 4662, "NoCall": 3113, "NoSearch": 1807}

@@ -69,7 +69,7 @@ def test_what_toolbench_and_bfcl_say_of_a_response_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "schema"),
+    ("stated", "schema"),
     [
         ("The advisory, such as GHSA-xxxx-xxxx-xxxx.", {"example": "GHSA-7777-7777-7777"}),
         ("Ticker of the stock, e.g. `AAPL`", {"example": "AAPL"}),
@@ -77,7 +77,7 @@ def test_what_toolbench_and_bfcl_say_of_a_response_is_read() -> None:
         ("Name of the user", {}),
     ],
 )
-def test_examples_and_choices_in_a_description_are_read(told: str, schema: dict[str, Any]) -> None:
-    parameters = {"type": "object", "properties": {"value": {"type": "string", "description": told}}}
+def test_examples_and_choices_in_a_description_are_read(stated: str, schema: dict[str, Any]) -> None:
+    parameters = {"type": "object", "properties": {"value": {"type": "string", "description": stated}}}
     (operation,) = read_document("t.json", content([FUNCTION | {"parameters": parameters}])).operations
     assert {key: value for key, value in operation.parameters[0].schema.items() if key != "type"} == schema

@@ -25,13 +25,13 @@ SECONDS = 60.0
 PLACES = ("operationId", "summary", "description", "title", "parameter", "field", "enum", "path", "category", "example")
 
 
-def injected(place: str, text: str) -> dict[str, Any]:
+def injected(pointer: str, text: str) -> dict[str, Any]:
     """The clinic with a hostile text in one place."""
     document = json.loads(json.dumps(CLINIC))
     get = document["paths"]["/owners/{ownerId}"]["get"]
-    match place:
+    match pointer:
         case "operationId" | "summary" | "description":
-            get[place] = text
+            get[pointer] = text
         case "title":
             document["info"]["title"] = document["info"]["x-providerName"] = text
         case "parameter":
@@ -84,9 +84,9 @@ def bombs() -> Iterator[tuple[str, str, bytes]]:
         "x.json",
         content({**CLINIC, "components": {"schemas": {"Owner": circle["a"], **circle, "Pet": circle["b"]}}}),
     )
-    own = {"type": "object", "properties": {"id": {"type": "string"}, "name": {"type": "string"}}}
-    own["properties"]["next"] = {"$ref": "#/components/schemas/Owner"}  # type: ignore[index]
-    yield "a schema of itself", "x.json", content({**CLINIC, "components": {"schemas": {"Owner": own, "Pet": own}}})
+    schema = {"type": "object", "properties": {"id": {"type": "string"}, "name": {"type": "string"}}}
+    schema["properties"]["next"] = {"$ref": "#/components/schemas/Owner"}  # type: ignore[index]
+    yield "a schema of itself", "x.json", content({**CLINIC, "components": {"schemas": {"Owner": schema, "Pet": schema}}})
     wide = {"type": "object", "properties": {f"f{n}": {"$ref": "#/components/schemas/Owner"} for n in range(50)}}
     yield "a wide schema of itself", "x.json", content({**CLINIC, "components": {"schemas": {"Owner": wide, "Pet": wide}}})
     both = {"allOf": [{"$ref": "#/components/schemas/Owner"}] * 20}
@@ -98,7 +98,7 @@ def bombs() -> Iterator[tuple[str, str, bytes]]:
             {
                 **CLINIC,
                 "components": {
-                    "schemas": {"Owner": {"properties": {f"a{n}": {"type": "string"} for n in range(200_000)}}, "Pet": own}
+                    "schemas": {"Owner": {"properties": {f"a{n}": {"type": "string"} for n in range(200_000)}}, "Pet": schema}
                 },
             }
         ),
@@ -151,7 +151,9 @@ def bombs() -> Iterator[tuple[str, str, bytes]]:
 
 
 DOCUMENTS = list(bombs()) + [
-    (f"{name} in {place}", "x.json", content(injected(place, text))) for name, text in INJECTIONS.items() for place in PLACES
+    (f"{name} in {pointer}", "x.json", content(injected(pointer, text)))
+    for name, text in INJECTIONS.items()
+    for pointer in PLACES
 ]
 
 
@@ -198,7 +200,7 @@ def safe(made: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("base", "other", "found"),
+    ("base", "other", "linked"),
     [
         ("a/b.json", "c.json", "a/c.json"),
         ("a/b.json", "../c.json", "c.json"),
@@ -209,8 +211,8 @@ def safe(made: dict[str, Any]) -> None:
         ("b.json", "./x/./y.json", "x/y.json"),
     ],
 )
-def test_a_name_leads_nowhere_but_into_its_source(base: str, other: str, found: str | None) -> None:
-    assert inside(base, other) == found
+def test_a_name_leads_nowhere_but_into_its_source(base: str, other: str, linked: str | None) -> None:
+    assert inside(base, other) == linked
 
 
 def test_a_document_over_the_limit_is_not_parsed() -> None:

@@ -24,7 +24,9 @@ def test_openapi_3_gives_parameters_fields_and_declared_errors() -> None:
     assert (api.kind, api.title, api.provider) == ("openapi", "Pet clinic", "clinic.example")
     assert reads(api) == ["listOwners", "getOwner", "listPets", "getPet", "getVisit"]
     owner = next(operation for operation in api.operations if operation.name == "getOwner")
-    assert [(p.name, p.schema["type"], p.required, p.place) for p in owner.parameters] == [("ownerId", "integer", True, "path")]
+    assert [(p.name, p.schema["type"], p.required, p.location) for p in owner.parameters] == [
+        ("ownerId", "integer", True, "path")
+    ]
     assert [field.path for field in owner.fields] == [("id",), ("name",), ("email",), ("city",)]
     assert owner.statuses == (404,)
     assert api.operations[0].fields[0].path == ("[]", "id")
@@ -63,11 +65,11 @@ def test_references_lead_to_other_files_of_the_source() -> None:
     "reference", ["../../etc/passwd", "/etc/passwd", "http://evil.example/x.json", "file:///etc/passwd", "c:\\x"]
 )
 def test_a_reference_out_of_the_source_is_named_and_never_fetched(reference: str) -> None:
-    asked: list[str] = []
+    fetched: list[str] = []
     document = {"openapi": "3.0.0", "paths": {"/a": {"get": {"parameters": [{"$ref": reference}], "responses": {}}}}}
-    api = read_document("main.json", content(document), lambda name: asked.append(name))  # type: ignore[func-returns-value]
-    assert api.operations == () and asked == []
-    assert "leads out of the source" in api.skipped[0].reason and api.skipped[0].place == "main.json, paths./a.get"
+    api = read_document("main.json", content(document), lambda name: fetched.append(name))  # type: ignore[func-returns-value]
+    assert api.operations == () and fetched == []
+    assert "leads out of the source" in api.skipped[0].reason and api.skipped[0].location == "main.json, paths./a.get"
 
 
 def test_google_discovery_documents_give_reads_and_writes() -> None:

@@ -97,8 +97,8 @@ def test_an_argument_is_the_fact_that_an_earlier_need_finds() -> None:
     assert len(chained) > 40
     for task in chained:
         for need in task.needs:
-            found = {task.needs[before].fact for before in need.after}
-            assert found <= {str(value) for value in (need.arguments or {}).values()}
+            facts = {task.needs[before].fact for before in need.after}
+            assert facts <= {str(value) for value in (need.arguments or {}).values()}
 
 
 def test_an_example_that_is_a_template_is_no_value() -> None:
@@ -194,7 +194,7 @@ def _operation(name: str, *ids: str, about: str = "", **properties: Any) -> dict
     schema = {"type": "object", "properties": properties, "required": list(properties)}
     made = {
         "operationId": name,
-        "parameters": [{"name": each, "in": "path", "required": True, "description": about, "schema": text} for each in ids],
+        "parameters": [{"name": name, "in": "path", "required": True, "description": about, "schema": text} for name in ids],
         "responses": {"200": {"description": "ok", "content": {"application/json": {"schema": schema}}}},
     }
     return made if ids else made | {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
@@ -234,8 +234,8 @@ def test_a_world_made_before_version_1_is_composed_as_it_was() -> None:
     document = forged(CLINIC).model_dump(mode="json")
     source = document["source"]
     del source["version"]
-    source["capabilities"] = [each for each in source["capabilities"] if "verb" not in each]
-    source["tools"] = [each for each in source["tools"] if not each["writes"]]
+    source["capabilities"] = [capability for capability in source["capabilities"] if "verb" not in capability]
+    source["tools"] = [tool for tool in source["tools"] if not tool["writes"]]
     queries = [task.query for task in tasks(parse_scenario(document), 300)]
     assert any("What is the ID of the owner called" in query for query in queries)
     assert not any("lete that pet" in query or "lete pet" in query for query in queries)
@@ -337,8 +337,8 @@ def test_agents_play_it_in_numbers_and_in_text_and_the_bounds_hold() -> None:
     ],
 )
 def test_a_value_has_the_form_that_name_schema_and_example_say(name: str, schema: dict[str, object], form: str | None) -> None:
-    found = spec_of(name, schema)
-    assert (found and found["form"]) == form
+    spec = spec_of(name, schema)
+    assert (spec and spec["form"]) == form
 
 
 @given(st.sampled_from(sorted(FORMS)), st.integers(0, 2**62), st.text(max_size=8))

@@ -19,8 +19,8 @@ WRONG = [(fact, answer) for fact, answers in TABLE["WRONG"].items() for answer i
 
 
 def passes(fact: str, answer: str, **settings: object) -> bool:
-    found, _ = read_facts([Need(fact, (), **settings)], [False], answer, "")  # type: ignore[arg-type]
-    return all(found)
+    reading, _ = read_facts([Need(fact, (), **settings)], [False], answer, "")  # type: ignore[arg-type]
+    return all(reading)
 
 
 def test_the_table_has_two_hundred_answers() -> None:
@@ -65,8 +65,8 @@ def test_an_accepted_alternative_passes() -> None:
 def test_intermediate_and_optional_facts_need_not_be_stated_and_may_be() -> None:
     needs = [Need("BGO-2", (), asked=False), Need("11.2 degrees", (), after=(0,)), Need("Maria K. Olsen", (), optional=True)]
     for answer in ("11.2 degrees", "At BGO-2 it is 11.2 degrees.", "11.2 degrees, says Maria K. Olsen"):
-        found, precision = read_facts(needs, [False] * 3, answer, "")
-        assert (found[1], precision) == (True, 1.0)
+        reading, precision = read_facts(needs, [False] * 3, answer, "")
+        assert (reading[1], precision) == (True, 1.0)
     assert [need.required for need in needs] == [False, True, False]
     assert read_facts(needs, [True, False, True], None, "") == ([True, False, True], 1.0)
 
@@ -92,8 +92,8 @@ def dump(length: int) -> str:
 @pytest.mark.parametrize("fact", ["527911", "BGO-2", "Maria K. Olsen"])
 def test_a_dump_fails_whatever_its_length(fact: str, length: int) -> None:
     assert not passes(fact, dump(length))
-    found, precision = read_facts([Need("527911", ()), Need("BGO-2", ())], [False] * 2, dump(length), "")
-    assert not any(found) and precision < 0.5
+    reading, precision = read_facts([Need("527911", ()), Need("BGO-2", ())], [False] * 2, dump(length), "")
+    assert not any(reading) and precision < 0.5
 
 
 def test_the_simulated_models_forms_are_all_read() -> None:
@@ -125,15 +125,15 @@ READ_BY_HAND = [
 @pytest.mark.parametrize(("facts", "answer", "passes"), READ_BY_HAND)
 def test_answers_of_a_real_model_are_graded_as_a_reader_grades_them(facts: list[str], answer: str, passes: bool) -> None:
     """From the recorded episodes of SmolLM2-135M after fine-tuning."""
-    found, _ = read_facts([Need(fact, ()) for fact in facts], [False] * len(facts), answer, "")
-    assert all(found) == passes
+    reading, _ = read_facts([Need(fact, ()) for fact in facts], [False] * len(facts), answer, "")
+    assert all(reading) == passes
 
 
 @given(st.text(max_size=200))
 def test_any_text_can_be_read_and_graded(text: str) -> None:
     needs = [Need(fact, ()) for fact in TABLE["RIGHT"]]
     reading = read_answer(needs, text)
-    assert len(reading.found) == len(needs) and 0.0 <= reading.precision <= 1.0
+    assert len(reading.present) == len(needs) and 0.0 <= reading.precision <= 1.0
 
 
 @given(st.integers(0, 10**9), st.sampled_from(["{:,}", "{}", "{:_}", "{}.0"]))

@@ -19,10 +19,10 @@ DOCUMENT = yaml.safe_load(FILE.read_text(encoding="utf-8"))
 def changed(path: str, value: Any) -> dict[str, Any]:
     document = copy.deepcopy(DOCUMENT)
     *steps, last = path.split(".")
-    place: Any = document
+    part: Any = document
     for step in steps:
-        place = place[int(step)] if isinstance(place, list) else place[step]
-    place[int(last) if isinstance(place, list) else last] = value
+        part = part[int(step)] if isinstance(part, list) else part[step]
+    part[int(last) if isinstance(part, list) else last] = value
     return document
 
 

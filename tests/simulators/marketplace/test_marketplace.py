@@ -105,16 +105,16 @@ def test_a_chain_hands_on_what_the_earlier_call_found():
 
 
 def test_an_alternative_asks_the_same_tools_for_something_else():
-    found = 0
+    mismatches = 0
     for task in market().tasks:
         for need in task.needs:
             if need.alternative is not None:
-                found += 1
+                mismatches += 1
                 assert need.alternative.tools == need.tools
                 assert need.alternative.after == need.after
                 assert need.alternative.arguments != need.arguments
                 assert need.alternative.fact != need.fact
-    assert found > 200
+    assert mismatches > 200
 
 
 @settings(max_examples=150, deadline=None)
@@ -126,9 +126,9 @@ def test_a_task_can_be_solved_from_its_text(seed, number):
     facts = [need.fact for need in all_needs(task)]
     assert len(facts) == len(set(facts))
     for need in task.needs:
-        found = {task.needs[index].fact for index in need.after}
+        earlier = {task.needs[index].fact for index in need.after}
         for value in need.arguments.values():
-            assert value in found or str(value) in task.query
+            assert value in earlier or str(value) in task.query
         assert normalise(need.fact) not in normalise(task.query)
         assert len(set(need.tools) & set(task.candidates)) >= 2
     for need in all_needs(task):
@@ -294,7 +294,7 @@ def test_reading_order_does_not_matter():
 
 
 @pytest.mark.parametrize(
-    ("settings_", "place"),
+    ("settings_", "path"),
     [
         ({"categories": 37}, "marketplace.categories"),
         ({"categories": 0}, "marketplace.categories"),
@@ -306,10 +306,10 @@ def test_reading_order_does_not_matter():
         ({"tools": 9000}, "marketplace"),
     ],
 )
-def test_sizes_that_do_not_fit_are_named(settings_, place):
+def test_sizes_that_do_not_fit_are_named(settings_, path):
     with pytest.raises(ConfigError) as error:
         generate_marketplace(0, **settings_)
-    assert error.value.location == place
+    assert error.value.location == path
 
 
 @pytest.mark.parametrize("form", ["decimal", "money", "count", "person", "title", "phrase", "address", "day", "moment"])

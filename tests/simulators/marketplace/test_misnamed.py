@@ -19,15 +19,15 @@ def test_a_share_of_the_tools_promises_another_capability_of_the_category() -> N
         assert (tool.capability, tool.provider, tool.description) == (same.capability, same.provider, same.description)
     category = {tool.capability: tool.category for tool in mixed}
     assert all(category[false_promise(tool)] == tool.category for tool in wrong)
-    own = {(tool.provider, tool.capability) for tool in mixed}
-    assert all((tool.provider, false_promise(tool)) not in own for tool in wrong)
+    offered = {(tool.provider, tool.capability) for tool in mixed}
+    assert all((tool.provider, false_promise(tool)) not in offered for tool in wrong)
 
 
 def taken(rates: dict[str, float], shown: bool) -> set[tuple[int, str]]:
     """Misnamed tools, by task, that a model takes for serving the first need."""
     scenario = {"name": "m", "source": {"kind": "marketplace", "candidates": 60, "misnamed": 0.5}}
     env: Any = make("costgym/MarketplaceChat-v0", scenario=scenario, split="test", disable_env_checker=True)
-    found: set[tuple[int, str]] = set()
+    wrong_calls: set[tuple[int, str]] = set()
     for number in range(400, 420):
         env.reset(seed=1, options={"task": number})
         model = Simulated(_rates(rates))
@@ -35,8 +35,8 @@ def taken(rates: dict[str, float], shown: bool) -> set[tuple[int, str]]:
         context = model._reader.read([], [])
         names = dict.fromkeys(tool.name for tool in env.unwrapped.candidates)
         context.shown, context.names = (names, {}) if shown else ({}, names)
-        found |= {(number, name) for name in model._taken_for_serving(context, 0) if name in model._reader.misnamed}
-    return found
+        wrong_calls |= {(number, name) for name in model._taken_for_serving(context, 0) if name in model._reader.misnamed}
+    return wrong_calls
 
 
 def _rates(rates: dict[str, float]) -> SimulatedRates:

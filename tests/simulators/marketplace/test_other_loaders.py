@@ -144,8 +144,8 @@ def test_deer_tools_and_unseen_samples(tmp_path):
         {"name": "b", "parameters": [{"name": "x", "type": "NUMBER"}]},
     ]
     sample = {"query": "q", "api_list": apis, "api_label": ["b"], "is_call": True}
-    found = read_unseen(write(tmp_path / "bench.json", [sample, {**sample, "api_label": ["c"], "is_call": False}]))
-    assert [(s.kind, s.gold) for s in found] == [("Call", "b"), ("NoCall", "")]
-    assert found[0].candidates[1].parameters["properties"] == {"x": {"type": "number", "description": ""}}
+    samples = read_unseen(write(tmp_path / "bench.json", [sample, {**sample, "api_label": ["c"], "is_call": False}]))
+    assert [(s.kind, s.gold) for s in samples] == [("Call", "b"), ("NoCall", "")]
+    assert samples[0].candidates[1].parameters["properties"] == {"x": {"type": "number", "description": ""}}
     with pytest.raises(DataError, match="no API of the list is among its labels"):
         read_unseen(write(tmp_path / "bench.json", [{**sample, "api_label": ["c"]}]))

@@ -138,15 +138,15 @@ def test_the_simulated_model_knows_a_need_by_any_of_its_alternatives() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"alternatives": [{"capability": "ship", "fact": "R41"}]}, "unknown capability of source.tasks.0.needs.0"),
         ({"alternatives": [{"capability": "train"}]}, "fact"),
         ({"alternatives": [{"capability": "room", "fact": "9"}]}, "the same arguments must give the same fact"),
     ],
 )
-def test_a_wrong_alternative_is_named_with_its_place(changes: dict[str, Any], said: str) -> None:
-    with pytest.raises(CostGymError, match=said):
+def test_a_wrong_alternative_is_named_with_its_place(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(CostGymError, match=message):
         parse_scenario(journey(**changes)).build()
 
 

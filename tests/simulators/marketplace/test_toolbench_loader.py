@@ -291,7 +291,7 @@ def without(key):
 
 
 @pytest.mark.parametrize(
-    ("content", "place", "words"),
+    ("content", "problem_at", "words"),
     [
         ("", "line 1", "empty or cut off"),
         (json.dumps([query()])[:-40], "column", "cut off"),
@@ -319,13 +319,13 @@ def without(key):
         ("[]", "", "no queries are left"),
     ],
 )
-def test_a_damaged_query_file_is_named_with_the_place(folder, content, place, words):
+def test_a_damaged_query_file_is_named_with_the_place(folder, content, problem_at, words):
     path = write(folder / QUERIES, content)
     (folder / "solvable_queries/test_query_ids/G1_tool.json").unlink()
     with pytest.raises(DataError) as error:
         load_toolbench(folder)
     assert error.value.path == str(folder if words.startswith("no queries") else path)
-    assert place in error.value.location
+    assert problem_at in error.value.location
     assert words in error.value.problem
 
 
@@ -363,7 +363,7 @@ def test_missing_folders_and_files_are_named(folder, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("document", "place", "words"),
+    ("document", "problem_at", "words"),
     [
         ('{"tool_name": "Sky', "column", "cut off"),
         ({"api_list": []}, "", "'tool_name' is missing"),
@@ -378,12 +378,12 @@ def test_missing_folders_and_files_are_named(folder, tmp_path):
         ('{"tool_name": "Sky Watch", "api_list": [], "score": {"avgLatency": NaN}}', "score, avgLatency", "finite"),
     ],
 )
-def test_a_damaged_tool_document_is_named(folder, document, place, words):
+def test_a_damaged_tool_document_is_named(folder, document, problem_at, words):
     path = write(folder / "toolenv/tools/Weather/sky_watch.json", document)
     with pytest.raises(DataError) as error:
         load_toolbench(folder)
     assert error.value.path == str(path)
-    assert place in error.value.location
+    assert problem_at in error.value.location
     assert words in error.value.problem
 
 

@@ -61,15 +61,15 @@ def test_an_answer_that_lists_every_class_states_none(world):
 
     wanted = next(task for _, task in about_pictures(world, 60) if any(need.rivals for need in task.needs))
     need = next(need for need in wanted.needs if need.rivals and " " in need.rivals[0])
-    assert read_answer([need], f"It is a {need.fact}.").found == (True,)
-    assert read_answer([need], ", ".join((*LABELS, *need.rivals, need.fact))).found == (False,)
+    assert read_answer([need], f"It is a {need.fact}.").present == (True,)
+    assert read_answer([need], ", ".join((*LABELS, *need.rivals, need.fact))).present == (False,)
 
 
 def test_the_cheapest_plan_is_the_cheapest_of_all_ways_that_are_tried_out(world):
     compared = 0
     for number, task in about_pictures(world, 80):
-        asked, picture = world.answers.queries[number]
-        if len(asked.wants) > 1 or asked.wants[0].is_image or asked.wants[0].german:
+        queries, picture = world.answers.queries[number]
+        if len(queries.wants) > 1 or queries.wants[0].is_image or queries.wants[0].german:
             continue
         quotes = {candidate.name: candidate.quote for candidate in world.candidates(number)}
         best = float("inf")
@@ -80,12 +80,12 @@ def test_the_cheapest_plan_is_the_cheapest_of_all_ways_that_are_tried_out(world)
                     handle = world.answers.pictures.output(tool, {"image": handle}, [picture])
                 for reader in READER_TOOLS:
                     text = world.answers.pictures.output(reader, {"image": handle}, [picture])
-                    if read_answer(task.needs[-1:], text or "").found[0]:
+                    if read_answer(task.needs[-1:], text or "").present[0]:
                         best = min(best, sum(quotes[tool] for tool in (*chain, reader)))
-        found = optimum(world, number, 1, Budget())
-        assert found.exact
-        if found.feasible:
-            assert found.price == pytest.approx(best)
+        cheapest = optimum(world, number, 1, Budget())
+        assert cheapest.exact
+        if cheapest.feasible:
+            assert cheapest.price == pytest.approx(best)
         else:  # it costs more than it is worth
             assert best > world.max_price
         compared += 1
@@ -129,8 +129,8 @@ def test_a_plan_of_vision_tools_is_worth_what_it_is_in_opencatp(world):
     )
     evaluator, compared = Evaluator(), 0
     for number, _ in about_pictures(world, 25):
-        asked, picture = world.answers.queries[number]
-        plans = plan_space(asked.wants).plans
+        queries, picture = world.answers.queries[number]
+        plans = plan_space(queries.wants).plans
         for plan in plans[number % 7 :: len(plans) // 3]:
             env.reset(seed=number, options={"task": number})
             handle = world.answers.pictures.handle(picture)
@@ -143,16 +143,16 @@ def test_a_plan_of_vision_tools_is_worth_what_it_is_in_opencatp(world):
             results = json.loads(observation)["results"]
             outputs = {entry["id"]: next(iter(json.loads(entry["content"]).values())) for entry in results}
             calls = env.unwrapped.episode.calls
-            answered = [outputs[tool] for _, tool in evaluator.answers(plan, asked) if tool]
+            answered = [outputs[tool] for _, tool in evaluator.answers(plan, queries) if tool]
             env.step(json.dumps({"name": "finish", "arguments": {"answer": "; ".join(answered)}}))
             theirs.reset(
-                seed=0, options={"task": asked.task_id, "sample": picture.sample, "level": env.unwrapped.task.size_level}
+                seed=0, options={"task": queries.task_id, "sample": picture.sample, "level": env.unwrapped.task.size_level}
             )
-            told = theirs.step(json.dumps({"plan": plan.to_list()}))[-1]
-            assert sum(call.price for call in calls) / 100.0 == pytest.approx(told["price"], rel=1e-9)
+            outcome = theirs.step(json.dumps({"plan": plan.to_list()}))[-1]
+            assert sum(call.price for call in calls) / 100.0 == pytest.approx(outcome["price"], rel=1e-9)
             seconds = max(call.finished_s for call in calls) - min(call.submitted_s for call in calls)
-            assert seconds == pytest.approx(told["execution_time_s"], rel=1e-9)
-            assert env.unwrapped.figures()["score"] == pytest.approx(told["score"], abs=1e-6)
+            assert seconds == pytest.approx(outcome["execution_time_s"], rel=1e-9)
+            assert env.unwrapped.figures()["score"] == pytest.approx(outcome["score"], abs=1e-6)
             compared += 1
     assert compared > 50
 

@@ -87,8 +87,8 @@ def _edited(folder: Path, **changes: Any) -> Path:
     """The V100 profile as a file with some fields changed; None removes a field."""
     save_profile(v100(), folder / "edited.json")
     record = json.loads((folder / "edited.json").read_text())
-    for place, value in changes.items():
-        *way, last = place.split("__")
+    for path, value in changes.items():
+        *way, last = path.split("__")
         table = record
         for key in way:
             table = table[key]
@@ -171,12 +171,12 @@ def test_descriptions_name_what_is_wrong_and_what_is_wanted() -> None:
         "The given image is noisy, blurry and without colour. Work out step by step, with the tools at hand, "
         "the class it belongs to in English and a caption of what it shows in German."
     )
-    assert len({each.description for each in all_tasks()}) == 111
+    assert len({task.description for task in all_tasks()}) == 111
 
 
 def test_both_numberings_lead_to_the_same_task() -> None:
-    for each in all_tasks():
-        assert task(each.task_id) is task(each.new_id, "new") is each
+    for numbered_task in all_tasks():
+        assert task(numbered_task.task_id) is task(numbered_task.new_id, "new") is numbered_task
 
 
 @pytest.mark.parametrize(
@@ -188,8 +188,8 @@ def test_an_unknown_task_names_both_numberings(number: Any, numbering: Any) -> N
 
 
 def test_what_is_not_published_about_the_numbering_is_marked() -> None:
-    kept = {task.task_id for task in all_tasks()}
-    assert [len(kept & set(group)) for group in UNCERTAIN_OLD_IDS] == [2, 1, 1]
+    ids = {task.task_id for task in all_tasks()}
+    assert [len(ids & set(group)) for group in UNCERTAIN_OLD_IDS] == [2, 1, 1]
 
 
 # --- plan pools
@@ -213,14 +213,14 @@ def _pickled_pool(path: Path, protocol: int = 4, **tables: Any) -> Path:
     module.PlanPool = pool_class  # type: ignore[attr-defined]
     pool = pool_class()
     number = np.float32(81.0)
-    given = {
+    document = {
         "plans": [["Image Denoising", ["Input of Query"]]],
         "scores": [(number, "vit_score")],
         "tools_exec_time": [[np.float64(250.0)]],
         "tools_cpu_mem": [[0.0]],
         "tools_gpu_mem": [[12.5]],
     } | tables
-    for name, cell in given.items():
+    for name, cell in document.items():
         table: defaultdict[int, dict[int, Any]] = defaultdict(dict)
         table[1][3] = cell
         setattr(pool, name, table)
@@ -257,13 +257,13 @@ class _Spell:
         return os.system, ("echo never > never",)
 
 
-@pytest.mark.parametrize("place", ["scores", "plans"])
+@pytest.mark.parametrize("path", ["scores", "plans"])
 def test_a_pickle_with_anything_executable_is_refused_before_it_runs(
-    tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(DataError, match=r"asks for (posix|nt)\.system, which is not plain data"):
-        load_pool(_pickled_pool(tmp_path / "pool.pkl", **{place: [_Spell()]}))
+        load_pool(_pickled_pool(tmp_path / "pool.pkl", **{path: [_Spell()]}))
     assert not (tmp_path / "never").exists()
 
 
@@ -344,4 +344,4 @@ def test_a_profile_that_cannot_be_written_leaves_the_old_one(tmp_path: Path, mon
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(DataError, match=r"mine\.json.*No space left"):
         save_profile(v100(), path)
-    assert path.read_bytes() == before and [each.name for each in tmp_path.iterdir()] == ["mine.json"]
+    assert path.read_bytes() == before and [path.name for path in tmp_path.iterdir()] == ["mine.json"]

@@ -39,8 +39,8 @@ def test_scenes_are_small_rgb_images_with_everything_said_about_them() -> None:
         assert 1 <= len(scene.things) <= 3
         assert set(scene.object_names().split(", ")) == {scene.kind, *scene.things}
         assert scene.sentiment() == ("positive" if scene.weather == "sunny" else "negative")
-        for found in scene.objects:
-            left, top, right, bottom = found.box
+        for thing in scene.objects:
+            left, top, right, bottom = thing.box
             assert left < right
             assert top < bottom
 

@@ -113,9 +113,9 @@ def test_a_fork_continues_like_its_original() -> None:
         episode.start(tool, ON_INPUT)
     episode.wait_for_end()
     twin = episode.fork()
-    for each in (episode, twin):
-        while each.in_flight:
-            each.wait_for_end()
+    for state in (episode, twin):
+        while state.in_flight:
+            state.wait_for_end()
     assert list(twin.ledger) == list(episode.ledger) and twin.calls == episode.calls and twin.now_s == episode.now_s
 
 

@@ -86,12 +86,12 @@ def test_small_worlds_are_solved_as_brute_force_solves_them(budget):
     solved = 0
     for number in range(25):
         best = optimum(world, number, 0, budget)
-        found = brute_force(world, number, budget, 4)
-        if found is not None:
+        plan = brute_force(world, number, budget, 4)
+        if plan is not None:
             solved += 1
-            assert best.feasible and best.exact and best.price <= found
+            assert best.feasible and best.exact and best.price <= plan
             if len(best.plan) <= 4:
-                assert best.price == found
+                assert best.price == plan
         elif best.feasible:
             assert len(best.plan) > 4
     assert solved >= 3
@@ -116,10 +116,10 @@ def test_rising_prices_bans_and_bursts_are_met_by_a_search():
     world = shaky_world(failures=bursts, events=events)
     for number in range(40):
         best = optimum(world, number, 0, Budget(price=30.0))
-        found = brute_force(world, number, Budget(price=30.0), 3)
+        plan = brute_force(world, number, Budget(price=30.0), 3)
         assert best.quality >= best.achieved
-        if found is not None:
-            assert best.feasible and best.price <= found + 1e-9
+        if plan is not None:
+            assert best.feasible and best.price <= plan + 1e-9
         if best.exact and best.feasible:
             assert best.quality == best.achieved
 

@@ -53,12 +53,12 @@ def test_redrawn_futures_follow_the_belief_and_not_the_hidden_reliability() -> N
     for truth in (0.0, 1.0):
         hidden = tool("hidden", reliability=truth, advertised_success=0.8)
         start = small_world(hidden, failures=PRESETS["rapidapi-2023"]).episode(0, 1)
-        found = []
+        pairs = []
         for seed in range(400):
             fork = start.fork()
             fork.redraw(seed)
-            found.append(fork.call(0).status.label == "ok")
-        shares.append(np.mean(found))
+            pairs.append(fork.call(0).status.label == "ok")
+        shares.append(np.mean(pairs))
     assert shares[0] == pytest.approx(shares[1], abs=0.08)
     assert 0.2 < shares[0] < 0.9
 

@@ -31,19 +31,19 @@ def test_bm25_weighs_rare_words_and_short_documents() -> None:
 
 def test_a_task_offers_what_its_query_finds_and_is_otherwise_the_same() -> None:
     listed = parse_scenario({"name": "listed", "source": SMALL}).build()
-    found = world(k=5)
+    episode_world = world(k=5)
     for number in range(40):
-        task, plain = found.tasks[number], listed.tasks[number]
+        task, plain = episode_world.tasks[number], listed.tasks[number]
         assert (task.query, task.needs, task.solvable) == (plain.query, plain.needs, plain.solvable)
-        assert len(task.candidates) == 5 == found.tasks.most_candidates
-        best = found.retriever.rank(task.query, task)
-        assert task.candidates == tuple(found.catalog[n].name for n in best[:5])
+        assert len(task.candidates) == 5 == episode_world.tasks.most_candidates
+        best = episode_world.retriever.rank(task.query, task)
+        assert task.candidates == tuple(episode_world.catalog[n].name for n in best[:5])
 
 
 def test_the_oracle_puts_serving_tools_first_in_turns() -> None:
-    found = world("oracle", k=4)
+    episode_world = world("oracle", k=4)
     for number in range(20):
-        task = found.tasks[number]
+        task = episode_world.tasks[number]
         if len(task.needs) == 2 and all(len(need.tools) >= 2 for need in task.needs):
             serves = [next(i for i, need in enumerate(task.needs) if name in need.tools) for name in task.candidates]
             assert serves in ([0, 1, 0, 1], [1, 0, 1, 0])
@@ -63,8 +63,8 @@ def test_a_search_brings_the_next_tools_and_keeps_to_a_category() -> None:
 
 
 def test_the_luck_of_a_found_tool_does_not_depend_on_when_it_is_found() -> None:
-    found = world(k=3, failures="rapidapi-2024", enforcement="record")
-    one, other = found.episode(4, 7), found.episode(4, 7)
+    episode_world = world(k=3, failures="rapidapi-2024", enforcement="record")
+    one, other = episode_world.episode(4, 7), episode_world.episode(4, 7)
     wanted = [n for n in range(60) if all(c.number != n for c in one.candidates)][:6]
     one.offer(wanted)
     other.offer(wanted[3:])
@@ -78,16 +78,16 @@ def test_the_luck_of_a_found_tool_does_not_depend_on_when_it_is_found() -> None:
             calls = [episode.call(slot[number]) for _ in range(3)]
             ends.append([(call.status, call.price, round(call.finished_s - call.started_s, 6)) for call in calls])
         assert ends[0] == ends[1]
-    judged = [episode.finish().judged for episode in (one, other, found.episode(4, 7))]
+    judged = [episode.finish().judged for episode in (one, other, episode_world.episode(4, 7))]
     assert judged[0] == judged[1]
     assert [e.fork().log for e in (one, other)] == [one.log, other.log]
 
 
 def test_events_reach_tools_that_are_found_later() -> None:
     events = [{"at_s": 1.0, "kind": "price_change", "factor": 3.0}, {"at_s": 5.0, "kind": "ban"}]
-    found = world(k=2, events=events, enforcement="record")
-    episode = found.episode(0, 1)
-    before = found.episode(0, 1)
+    episode_world = world(k=2, events=events, enforcement="record")
+    episode = episode_world.episode(0, 1)
+    before = episode_world.episode(0, 1)
     episode.advance(2.0)
     numbers = [n for n in range(10) if all(c.number != n for c in episode.candidates)][:2]
     for one in (episode, before):
@@ -124,12 +124,12 @@ def test_the_embedding_finds_words_that_mean_the_same() -> None:
 
 def test_settings_are_checked_and_enter_the_digest() -> None:
     plain = {"name": "d", "source": {**SMALL, "candidates": {"k": 5}}}
-    said = {"name": "d", "source": {**SMALL, "candidates": {"from": "catalogue", "retriever": "bm25", "k": 5}}}
-    assert parse_scenario(plain).digest == parse_scenario(said).digest
-    again = parse_scenario(parse_scenario(said).model_dump(mode="json"))
-    assert again.digest == parse_scenario(said).digest
+    document = {"name": "d", "source": {**SMALL, "candidates": {"from": "catalogue", "retriever": "bm25", "k": 5}}}
+    assert parse_scenario(plain).digest == parse_scenario(document).digest
+    again = parse_scenario(parse_scenario(document).model_dump(mode="json"))
+    assert again.digest == parse_scenario(document).digest
     other = {"name": "d", "source": {**SMALL, "candidates": {"retriever": "oracle", "k": 5}}}
-    assert parse_scenario(other).digest != parse_scenario(said).digest
+    assert parse_scenario(other).digest != parse_scenario(document).digest
     for wrong in ({"from": "web"}, {"retriever": "guess"}, {"k": 0}):
         with pytest.raises(DataError):
             parse_scenario({"name": "d", "source": {**SMALL, "candidates": wrong}})

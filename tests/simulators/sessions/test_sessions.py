@@ -181,15 +181,15 @@ def exact(session: Session, money: int) -> float:
         if query == session.rules.queries:
             return 0.0
         fact, value = int(session.fact[query]), float(session.value[query])
-        found = best(query + 1, left, known)
+        rest = best(query + 1, left, known)
         if fact in known:
-            found = max(found, value + best(query + 1, left, known))
+            rest = max(rest, value + best(query + 1, left, known))
         for tool in tools:
             chance, price = float(figures.chance[query, tool]), int(figures.price[query, tool])
             if chance > 0.0 and 0 < price <= left:
                 passed = value + best(query + 1, left - price, known | {fact})
-                found = max(found, chance * passed + (1.0 - chance) * best(query, left - price, known))
-        return found
+                rest = max(rest, chance * passed + (1.0 - chance) * best(query, left - price, known))
+        return rest
 
     return best(0, money, frozenset())
 

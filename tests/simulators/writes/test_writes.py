@@ -218,7 +218,7 @@ def test_a_fork_has_the_effects_and_the_future_of_its_episode_and_changes_nothin
 
 
 @pytest.mark.parametrize(
-    ("place", "value", "sentence"),
+    ("path", "value", "sentence"),
     [
         ({"checks": "booking"}, None, "either `writes`, `checks` or `compensates`"),
         ({"writes": None, "idempotent": True}, None, "only a tool that writes has it"),
@@ -228,9 +228,9 @@ def test_a_fork_has_the_effects_and_the_future_of_its_episode_and_changes_nothin
         ({"writes": "often"}, None, "valid boolean"),
     ],
 )
-def test_what_is_wrong_with_a_tool_that_writes_is_said(place: dict[str, Any], value: None, sentence: str) -> None:
+def test_what_is_wrong_with_a_tool_that_writes_is_said(path: dict[str, Any], value: None, sentence: str) -> None:
     made = desk(tool("book"))
-    made["source"]["tools"][0] |= place
+    made["source"]["tools"][0] |= path
     with pytest.raises(DataError, match=sentence):
         parse_scenario(made).build()
 

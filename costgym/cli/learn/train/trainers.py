@@ -94,7 +94,9 @@ def ppo(
     world: World,
     length: Length,
     settings: PpoSettings,
-    env: Annotated[str, option("Environment to learn in: costgym/Marketplace-v0 or costgym/MarketplaceSession-v0.")] = NUMERIC,
+    env: Annotated[
+        str, option("Environment to learn in: costgym/Marketplace-v0, costgym/MarketplaceSession-v1 or one of its levels.")
+    ] = NUMERIC,
     cost_limit: Annotated[
         Mapping[str, float] | None,
         BeforeValidator(_costs),
@@ -107,7 +109,7 @@ def ppo(
     """
     from costgym.experiments.train.sb3.train import train_ppo
 
-    options = {**dict(world), **dict(length), **settings.given}
+    options = {**dict(world), **dict(length), **settings.explicit}
     run.train("ppo", train_ppo, env=env, lagrangian=cost_limit, **options)
 
 
@@ -118,7 +120,7 @@ def dqn(run: Run, world: World, length: Length, settings: DqnSettings) -> None:
     """
     from costgym.experiments.train.sb3.train import train_dqn
 
-    options = {**dict(world), **dict(length), **settings.given}
+    options = {**dict(world), **dict(length), **settings.explicit}
     run.train("dqn", train_dqn, **options)
 
 
@@ -141,8 +143,8 @@ def catp(
     """
     from costgym.experiments.train.catp.train import train_catp
 
-    usual = CatpSettings.preset(preset, settings.given.get("tasks", "all")) if preset else {}
-    run.train("catp", train_catp, pool=pool or (), **{**usual, **settings.given})
+    usual = CatpSettings.preset(preset, settings.explicit.get("tasks", "all")) if preset else {}
+    run.train("catp", train_catp, pool=pool or (), **{**usual, **settings.explicit})
 
 
 def ift(
@@ -155,7 +157,7 @@ def ift(
     """
     from costgym.experiments.train.catp.train import train_ift
 
-    run.train("ift", train_ift, **settings.given)
+    run.train("ift", train_ift, **settings.explicit)
 
 
 def rltf(
@@ -168,7 +170,7 @@ def rltf(
     """
     from costgym.experiments.train.catp.train import train_rltf
 
-    run.train("rltf", train_rltf, **settings.given)
+    run.train("rltf", train_rltf, **settings.explicit)
 
 
 def deer(run: Run, settings: DeerSettings, scenario: ScenarioName = "decision", data: Data = None) -> None:
@@ -180,7 +182,7 @@ def deer(run: Run, settings: DeerSettings, scenario: ScenarioName = "decision", 
     """
     from costgym.experiments.train.deer.train import train_deer
 
-    run.train("deer", train_deer, scenario, data=data, **settings.given)
+    run.train("deer", train_deer, scenario, data=data, **settings.explicit)
 
 
 def toolplanner(
@@ -204,7 +206,7 @@ def toolplanner(
 
     for part in without:
         check_known("part to leave out", part, PARTS)
-    chosen = {**scaled(steps), **dict.fromkeys(without, False), **settings.given}
+    chosen = {**scaled(steps), **dict.fromkeys(without, False), **settings.explicit}
     if budget is not None:
         chosen["budget"] = dict(budget)
     run.train("toolplanner", train_toolplanner, scenario, sft=start, **chosen)
@@ -234,7 +236,7 @@ def btp(
     from costgym.experiments.train.usefulness.train import train_btp
     from costgym.simulators.scenario import load_scenario
 
-    run.train("btp", train_btp, load_scenario(scenario or "marketplace"), records=records, **settings.given)
+    run.train("btp", train_btp, load_scenario(scenario or "marketplace"), records=records, **settings.explicit)
 
 
 def sft(
@@ -249,7 +251,7 @@ def sft(
     """
     from costgym.experiments.train.sft.train import train_sft
 
-    options = {**dict(world), "scenario": world.scenario or "marketplace", **settings.given}
+    options = {**dict(world), "scenario": world.scenario or "marketplace", **settings.explicit}
     run.train("sft", train_sft, minutes=minutes, **options)
 
 
@@ -274,4 +276,4 @@ def grpo(
         world = GrpoWorld.tiny(seed=settings.seed)  # a tiny model needs a tiny scenario
     else:
         world = GrpoWorld(scenario or "marketplace", budget=budget, documents=documents or "short")
-    run.train("grpo", train_grpo, world, steps=steps, **settings.given)
+    run.train("grpo", train_grpo, world, steps=steps, **settings.explicit)

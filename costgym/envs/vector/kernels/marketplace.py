@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from costgym.envs.vector.info import NOTHING_SPENT, report, spent
 from costgym.simulators.batch import kernels as world
 from costgym.simulators.batch.arguments import bound_arguments
-from costgym.simulators.batch.memory import copy_row, lowest_bit, prefetch, prefetch_own
+from costgym.simulators.batch.memory import copy_row, copy_share, lowest_bit, prefetch, prefetch_own, take_place
 from costgym.simulators.batch.rng import compiled, inlined, internal, log, next_draw, prange, row, threaded
 from costgym.simulators.batch.state import EPISODE
 from costgym.simulators.batch.tables import PRICE_CHANGE, SLOT
@@ -31,8 +31,11 @@ _ZERO, _WHOLE, _QUARTER = np.float32(0.0), np.float32(1.0), np.float32(0.25)
 _CODE = 64
 _LOOKS_OK = np.int64(sum(1 << int(status) for status in LOOKS_OK if status is not Status.EMPTY))
 _ONE = np.uint64(1)
-ALL, START = -2, -3  # values in place of a row of `tools` to rewrite: all rows; all rows, with the values of the start
+ALL, START, COPIED = -2, -3, -4
+"""Values in place of a row of `tools` to rewrite: all rows; all rows, with the values of the start; those that differ from the
+start, whose values are there."""
 _NONE = -1
+LANES = 32  # threads of a GPU that copy a row together, a warp
 
 # episodes ahead whose memory is fetched: far enough for a cache line to come from memory, near enough not to be evicted
 _FAR, _NEAR = 12, 4
@@ -104,6 +107,14 @@ class Starts(NamedTuple):
     drawn: bool  # tasks and seeds were already drawn from the streams
 
 
+class Ended(NamedTuple):
+    """The environments, of a GPU, that begin an episode in a step."""
+
+    rows: NDArray[np.int64]  # (N,) their numbers, in any order
+    total: NDArray[np.int64]  # (1,) how many there are
+    at_once: bool  # in the step in which the last one has ended
+
+
 @compiled
 def reset_where(bound: Any, out: Any, starts: Any, where: Any, show_all: bool) -> Any:
     """Begin the episodes of `where`; returns the largest number of places that one uses, for `Batch.make_room`."""
@@ -125,7 +136,7 @@ def reset_row(
         touched = _begin(tables, rules, state, view, out, streams, starts, i)
         before = NOTHING_SPENT
     if where[i] or show_all:
-        _show(tables, rules, state, view, out, i, touched, before)
+        _show(tables, rules, state, view, out, i, touched, before, True)
     return world.places_used(e)
 
 
@@ -143,17 +154,31 @@ def step_part(bound: Any, out: Any, actions: Any, part: int) -> None:
 @row
 def step_row(tables: Any, rules: Any, state: Any, view: Any, out: Any, streams: Any, actions: Any, starts: Any, i: int) -> Any:
     """Play an action, of (N,) integers, in episode i, or begin the next one; returns the number of places that it uses."""
-    e = state.episodes[i]
-    begins = view.autoreset and e.ended
-    before = spent(e)
+    begins = view.autoreset and state.episodes[i].ended
     if begins:
-        touched = _begin(tables, rules, state, view, out, streams, starts, i)
-        before = NOTHING_SPENT
+        touched, before, needs = _begin(tables, rules, state, view, out, streams, starts, i), NOTHING_SPENT, True
     else:
-        touched = _act(tables, rules, state, view, out, i, np.int64(actions[i]))
-        if view.fresh:
-            touched = ALL
-    cost, success = _show(tables, rules, state, view, out, i, touched, before)
+        touched, before, needs = _played(tables, rules, state, view, out, actions, i)
+    return _end_step(tables, rules, state, view, out, i, touched, before, needs, begins)
+
+
+@inlined
+def _played(tables: Any, rules: Any, state: Any, view: Any, out: Any, actions: Any, i: int) -> Any:
+    """Play an action; returns what of `tools` is to be written, what had been spent before, and whether `needs` change."""
+    e = state.episodes[i]
+    before, known, ready = spent(e), e.seen_known, e.seen_ready
+    touched = _act(tables, rules, state, view, out, i, np.int64(actions[i]))
+    needs = view.fresh or e.seen_known != known or e.seen_ready != ready
+    return ALL if view.fresh else touched, before, needs
+
+
+@inlined
+def _end_step(
+    tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, touched: int, before: Any, needs: bool, begins: bool
+) -> Any:
+    """Write what a step returns; returns the number of places that the episode uses."""
+    e = state.episodes[i]
+    cost, success = _show(tables, rules, state, view, out, i, touched, before, needs)
     # in the order of `ToolEnv._outcome`: the last bits depend on it
     reward = -view.loss * cost
     out.rewards[i] = 0.0 if begins else reward + view.alpha if success else reward
@@ -178,6 +203,62 @@ def play_one(bound: Any, action: int, task: int, seed: int) -> Any:
     state.episodes[0].ended = task >= 0
     actions[0], starts.tasks[0], starts.seeds[0] = action, task, np.uint64(seed)
     return step_row(tables, rules, state, view, out, streams, actions, starts, 0)
+
+
+# -- the same on a GPU: who plays and who begins are in kernels apart, so that threads of a warp do the same ------------------
+
+
+@inlined
+def act_row(
+    tables: Any, rules: Any, state: Any, view: Any, out: Any, streams: Any, actions: Any, starts: Any, ended: Any, i: int
+) -> None:
+    """Play an action in episode i, or note in `ended` that the next one begins."""
+    begins = view.autoreset and state.episodes[i].ended
+    if not begins:
+        touched, before, needs = _played(tables, rules, state, view, out, actions, i)
+        _end_step(tables, rules, state, view, out, i, touched, before, needs, False)
+    if begins or (ended.at_once and state.episodes[i].ended):
+        ended.rows[take_place(ended.total)] = i
+
+
+@inlined
+def begin_row(
+    tables: Any, rules: Any, state: Any, view: Any, out: Any, streams: Any, actions: Any, starts: Any, ended: Any, k: int
+) -> None:
+    """Begin the k-th of the noted episodes."""
+    if k < ended.total[0]:
+        _begin(tables, rules, state, view, out, streams, starts, ended.rows[k])
+
+
+@inlined
+def copy_start(
+    tables: Any, rules: Any, state: Any, view: Any, out: Any, streams: Any, actions: Any, starts: Any, ended: Any,
+    k: int, lane: int,
+) -> None:  # fmt: skip
+    """Copy one thread's share of what the k-th of them observes at its start."""
+    if k < ended.total[0]:
+        i = ended.rows[k]
+        task = np.int64(state.episodes[i].task)
+        copy_share(out.tools, i, view.tools, task, lane, LANES)
+        copy_share(out.needs, i, view.plain, task, lane, LANES)
+
+
+@inlined
+def show_row(
+    tables: Any, rules: Any, state: Any, view: Any, out: Any, streams: Any, actions: Any, starts: Any, ended: Any, k: int
+) -> None:
+    """Write what else the k-th of them observes."""
+    if k < ended.total[0]:
+        i = ended.rows[k]
+        needs = state.episodes[i].told
+        if ended.at_once:
+            _show(tables, rules, state, view, out, i, COPIED, NOTHING_SPENT, needs)
+        else:
+            _end_step(tables, rules, state, view, out, i, COPIED, NOTHING_SPENT, needs, True)
+
+
+BEGINNING: tuple[tuple[Any, int], ...] = (begin_row, 1), (copy_start, LANES), (show_row, 1)
+"""The kernels that begin episodes after `act_row`, each with its number of threads for one episode."""
 
 
 @inlined
@@ -334,8 +415,8 @@ def _show_calls(state: Any, view: Any, out: Any, i: int, row: int) -> None:
 
 
 @inlined
-def _show(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, touched: int, before: Any) -> Any:
-    """Write the observation and figures of an episode; return what this step has cost, and success."""
+def _show(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, touched: int, before: Any, needs: bool) -> Any:
+    """Write the observation, `needs` only where they change, and figures; return what this step has cost, and success."""
     e = state.episodes[i]
     task, width = np.int64(e.task), state.slots.shape[1]
     count = min(np.int64(tables.slot_count[task]), width)
@@ -343,8 +424,9 @@ def _show(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, touc
     if touched >= 0:
         _show_calls(state, view, out, i, touched)
     elif touched != _NONE:
-        copy_row(out.tools, i, view.tools, task)
-        if touched == ALL:
+        if touched != COPIED:
+            copy_row(out.tools, i, view.tools, task)
+        if touched != START:
             # 64 rows share a word of bits; each bit stands for every 64th row, which is written again for nothing at worst
             changed = e.seen_rows
             while changed:
@@ -357,9 +439,9 @@ def _show(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, touc
                     if epoch:
                         out.tools[i, view.rows[task, slot], 1] = view.quote[task, epoch, slot]
     # until a fact is known or a wish changes, the needs are those of the start: one copy does
-    if not e.told:
+    if needs and not e.told:
         copy_row(out.needs, i, view.plain, task)
-    else:
+    elif needs:
         for need in range(6):
             bit = np.uint64(need)
             out.needs[i, need, 0] = view.plain[task, need, 0]

@@ -10,19 +10,21 @@ from numpy.typing import NDArray
 from costgym.envs.features import session_columns
 from costgym.envs.features.session_features import PAUSE_S, PRICE_UNIT, STATIC
 from costgym.envs.vector.info import NOTHING_SPENT, report, spent
-from costgym.envs.vector.kernels.marketplace import Starts
+from costgym.envs.vector.kernels.marketplace import Ended, Starts
 from costgym.simulators import draws
 from costgym.simulators.batch import kernels as world
 from costgym.simulators.batch import rng
 from costgym.simulators.batch import sessions as play
 from costgym.simulators.batch.arguments import bound_arguments
 from costgym.simulators.batch.compile import compiled_form
-from costgym.simulators.batch.memory import clear_row, copy_row, record_type
+from costgym.simulators.batch.memory import clear_row, copy_row, record_type, take_place
 from costgym.simulators.batch.rng import compiled, inlined, internal, next_draw, prange, threaded
-from costgym.simulators.batch.sessions import Sessions
 from costgym.simulators.status import Status
 
-__all__ = ["SEEN", "Out", "Starts", "View", "play_one", "reset_where", "step_part", "step_parts"]
+__all__ = [
+    "BEGINNING", "SEEN", "Ended", "Out", "Starts", "View", "act_row", "play_one", "reset_row", "reset_where", "step_part",
+    "step_parts",
+]  # fmt: skip
 
 SEEN = record_type(
     [(name, np.float64) for name in ("recent", "called_s")]
@@ -41,7 +43,6 @@ _WHOLE, _NONE = np.float32(1.0), np.float32(0.0)
 class View(NamedTuple):
     """The view of N sessions over M tools, from which observations are written."""
 
-    sessions: Sessions  # their state
     tools: NDArray[np.float32]  # (N, M, F) `observation["tools"]` of the last step
     seen: NDArray[np.void]  # (N, M) `SEEN`
     outage_s: NDArray[np.float64]  # (N, P) when each provider was last seen down; -1 if never
@@ -98,13 +99,21 @@ def reset_where(bound: Any, out: Any, starts: Any, where: Any, show_all: bool) -
     """Begin the episodes of `where`; with `show_all` also write the state of the others. A row has room for every episode."""
     tables, rules, state, view, streams, _, _ = bound_arguments(bound)
     for i in range(where.size):
-        limited, before = play.limited(rules, view.sessions, i), spent(state.episodes[i])
-        if where[i]:
-            _begin(tables, limited, state, view, streams, starts, i)
-            limited, before = play.limited(rules, view.sessions, i), NOTHING_SPENT
-        if where[i] or show_all:
-            _show(tables, limited, state, view, out, i, before)
+        reset_row(tables, rules, state, view, out, streams, starts, where, show_all, i)
     return 0  # an episode begins with room
+
+
+@inlined
+def reset_row(
+    tables: Any, rules: Any, state: Any, view: Any, out: Any, streams: Any, starts: Any, where: Any, show_all: bool, i: int
+) -> None:
+    """Begin episode i where `where` says so; see `kernels.marketplace.reset_row`."""
+    limited, before = play.limited(rules, state.sessions, i), spent(state.episodes[i])
+    if where[i]:
+        _begin(tables, limited, state, view, streams, starts, i)
+        limited, before = play.limited(rules, state.sessions, i), NOTHING_SPENT
+    if where[i] or show_all:
+        _show(tables, limited, state, view, out, i, before)
 
 
 @compiled
@@ -113,7 +122,7 @@ def step_part(bound: Any, out: Any, actions: Any, part: int) -> None:
     tables, rules, state, view, streams, starts, room = bound_arguments(bound)
     parts, used = room.size, np.int64(0)
     for i in range(part * actions.size // parts, (part + 1) * actions.size // parts):
-        used = max(used, _step(tables, rules, state, view, out, streams, actions, starts, i))
+        used = max(used, step_row(tables, rules, state, view, out, streams, actions, starts, i))
     room[part] = used
 
 
@@ -130,23 +139,36 @@ def play_one(bound: Any, action: int, task: int, seed: int) -> Any:
     tables, rules, state, view, out, streams, actions, starts = bound_arguments(bound)
     state.episodes[0].ended = task >= 0
     actions[0], starts.tasks[0], starts.seeds[0] = action, task, np.uint64(seed)
-    return _step(tables, rules, state, view, out, streams, actions, starts, 0)
+    return step_row(tables, rules, state, view, out, streams, actions, starts, 0)
 
 
 @inlined
-def _step(tables: Any, rules: Any, state: Any, view: Any, out: Any, streams: Any, actions: Any, starts: Any, i: int) -> Any:
+def step_row(tables: Any, rules: Any, state: Any, view: Any, out: Any, streams: Any, actions: Any, starts: Any, i: int) -> Any:
     """Play an action in episode i, or begin the next one; returns the number of places that it uses."""
-    e, lane, limited = state.episodes[i], view.sessions.lanes[i], play.limited(rules, view.sessions, i)
-    begins = view.autoreset and e.ended
-    before, value = spent(e), lane.value
+    begins = view.autoreset and state.episodes[i].ended
     if begins:
-        _begin(tables, limited, state, view, streams, starts, i)
-        limited, before = play.limited(rules, view.sessions, i), NOTHING_SPENT
+        _begin(tables, play.limited(rules, state.sessions, i), state, view, streams, starts, i)
+        before, value = NOTHING_SPENT, 0.0
     else:
-        _act(tables, limited, state, view, i, np.int64(actions[i]))
-        view.lasted_s[i] = e.now - before[1]
-    cost = _show(tables, limited, state, view, out, i, before)
-    reward = lane.value - value
+        before, value = _played(tables, rules, state, view, actions, i)
+    return _end_step(tables, rules, state, view, out, i, before, value, begins)
+
+
+@inlined
+def _played(tables: Any, rules: Any, state: Any, view: Any, actions: Any, i: int) -> Any:
+    """Play an action; returns what had been spent and the value of the queries that had passed before."""
+    before, value = spent(state.episodes[i]), state.sessions.lanes[i].value
+    _act(tables, play.limited(rules, state.sessions, i), state, view, i, np.int64(actions[i]))
+    view.lasted_s[i] = state.episodes[i].now - before[1]
+    return before, value
+
+
+@inlined
+def _end_step(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, before: Any, value: float, begins: bool) -> Any:
+    """Write what a step returns; returns the number of places that the episode uses."""
+    e = state.episodes[i]
+    cost = _show(tables, play.limited(rules, state.sessions, i), state, view, out, i, before)
+    reward = state.sessions.lanes[i].value - value
     if view.subtracts:
         reward -= cost
     out.rewards[i] = 0.0 if begins else reward
@@ -156,15 +178,48 @@ def _step(tables: Any, rules: Any, state: Any, view: Any, out: Any, streams: Any
     return np.int64(world.places_used(e))
 
 
+# -- the same on a GPU, as in `kernels.marketplace` ----------------------------------------------------------------------------
+
+
+@inlined
+def act_row(
+    tables: Any, rules: Any, state: Any, view: Any, out: Any, streams: Any, actions: Any, starts: Any, ended: Any, i: int
+) -> None:
+    """Play an action in episode i, or note in `ended` that the next one begins."""
+    begins = view.autoreset and state.episodes[i].ended
+    if not begins:
+        before, value = _played(tables, rules, state, view, actions, i)
+        _end_step(tables, rules, state, view, out, i, before, value, False)
+    if begins or (ended.at_once and state.episodes[i].ended):
+        ended.rows[take_place(ended.total)] = i
+
+
+@inlined
+def begin_row(
+    tables: Any, rules: Any, state: Any, view: Any, out: Any, streams: Any, actions: Any, starts: Any, ended: Any, k: int
+) -> None:
+    """Begin the k-th of the noted episodes, and write what it observes."""
+    if k < ended.total[0]:
+        i = ended.rows[k]
+        _begin(tables, play.limited(rules, state.sessions, i), state, view, streams, starts, i)
+        if ended.at_once:
+            _show(tables, play.limited(rules, state.sessions, i), state, view, out, i, NOTHING_SPENT)
+        else:
+            _end_step(tables, rules, state, view, out, i, NOTHING_SPENT, 0.0, True)
+
+
+BEGINNING: tuple[tuple[Any, int], ...] = ((begin_row, 1),)
+
+
 @internal
 def _begin(tables: Any, rules: Any, state: Any, view: Any, streams: Any, starts: Any, i: int) -> None:
     """Begin the session that was put into row i, or else the one of the start's number, or one that is drawn."""
     draw, number = starts.seeds[i] if starts.drawn else next_draw(streams, i), np.int64(starts.tasks[i])
     if number < 0:
         number = view.first + np.int64(draw % np.uint64(view.choices))
-    play.begin(tables, rules, state, view.sessions, i, number, starts.seeds[i] if starts.seeded[i] else draw)
-    if not view.sessions.drawn:
-        _open(tables, view, i)
+    play.begin(tables, rules, state, state.sessions, i, number, starts.seeds[i] if starts.seeded[i] else draw)
+    if not state.sessions.drawn:
+        _open(tables, state.sessions, view, i)
     view.lasted_s[i] = 0.0
     clear_row(view.seen, i)
     for slot in range(view.seen.shape[1]):
@@ -172,14 +227,14 @@ def _begin(tables: Any, rules: Any, state: Any, view: Any, streams: Any, starts:
     for provider in range(view.outage_s.shape[1]):
         view.outage_s[i, provider] = -1.0
     view.showing[i] = -1
-    _show_query(tables, view, i)
+    _show_query(tables, state.sessions, view, i)
 
 
 @inlined
-def _open(tables: Any, view: Any, i: int) -> None:
+def _open(tables: Any, sessions: Any, view: Any, i: int) -> None:
     """Write the columns of `tools` that hold before the first call, as `session_features.opening` does."""
     clear_row(view.tools, i)
-    tools, sessions, last = view.tools, view.sessions, view.last
+    tools, last = view.tools, view.last
     for slot in range(tools.shape[1]):
         latency = shown_as.log_share(sessions.adverts[i, slot, 1], shown_as.CALL)
         tools[i, slot, 1], tools[i, slot, 2] = latency, sessions.adverts[i, slot, 0]
@@ -195,7 +250,7 @@ def _open(tables: Any, view: Any, i: int) -> None:
 @inlined
 def _act(tables: Any, rules: Any, state: Any, view: Any, i: int, action: Any) -> None:
     """Play one action."""
-    e, sessions = state.episodes[i], view.sessions
+    e, sessions = state.episodes[i], state.sessions
     e.steps += 1
     width, query = state.slots.shape[1], sessions.lanes[i].query
     if action == width + 1:
@@ -228,7 +283,7 @@ def _act(tables: Any, rules: Any, state: Any, view: Any, i: int, action: Any) ->
         play.refuse(tables, rules, state, i)
         e.status = world.FORBIDDEN
     if sessions.lanes[i].query != query:
-        _show_query(tables, view, i)
+        _show_query(tables, state.sessions, view, i)
         if view.version and view.counted:
             for slot in range(width):
                 view.tools[i, slot, view.last + 5] = _NONE
@@ -236,7 +291,7 @@ def _act(tables: Any, rules: Any, state: Any, view: Any, i: int, action: Any) ->
 
 @inlined
 def _show_quota(state: Any, view: Any, i: int, slot: Any) -> None:
-    quota = view.sessions.quota[i, slot]
+    quota = state.sessions.quota[i, slot]
     if quota:
         view.tools[i, slot, _QUOTA] = 1.0 - state.slots[i, slot].count / quota
 
@@ -244,7 +299,7 @@ def _show_quota(state: Any, view: Any, i: int, slot: Any) -> None:
 @inlined
 def _show_running(state: Any, view: Any, i: int) -> None:
     """Write the columns of `tools` about calls in flight."""
-    tools, sessions, e = view.tools, view.sessions, state.episodes[i]
+    tools, sessions, e = view.tools, state.sessions, state.episodes[i]
     first = tools.shape[2] - 3
     query = min(np.int64(sessions.lanes[i].query), sessions.fact.shape[1] - 1)
     for each in range(tools.shape[1]):
@@ -287,19 +342,19 @@ def _take(state: Any, view: Any, i: int, slot: Any, status: Any, ran: bool) -> N
     if view.version:
         seen.timeouts += status == _TIMEOUT
         seen.refusals += status == _NOT_CONNECTED
-        all_s = view.sessions.adverts[i, slot, 1] + view.sessions.lasted_s[i, slot]
+        all_s = state.sessions.adverts[i, slot, 1] + state.sessions.lasted_s[i, slot]
         tools[i, slot, last + 2], tools[i, slot, last + 3], tools[i, slot, last + 4] = shown_as.causes(
             count, np.int64(seen.right), seen.timeouts, seen.refusals, all_s
         )
     seen.called_s = e.now
     if status == _OUTAGE:
-        view.outage_s[i, view.sessions.provider[i, slot]] = e.now
+        view.outage_s[i, state.sessions.provider[i, slot]] = e.now
 
 
 @inlined
-def _show_query(tables: Any, view: Any, i: int) -> None:
+def _show_query(tables: Any, sessions: Any, view: Any, i: int) -> None:
     """Write the columns of `tools` that change with the query. After the last one its prices stay."""
-    sessions, query = view.sessions, view.sessions.lanes[i].query
+    query = sessions.lanes[i].query
     over = query >= sessions.fact.shape[1]
     for slot in range(view.tools.shape[1]):
         view.tools[i, slot, _PRICE] = tables.quote[i, 0, slot] / PRICE_UNIT
@@ -308,9 +363,9 @@ def _show_query(tables: Any, view: Any, i: int) -> None:
 
 
 @inlined
-def _show_times(view: Any, i: int, now: float) -> None:
+def _show_times(sessions: Any, view: Any, i: int, now: float) -> None:
     """Write the columns of `tools` that change with time."""
-    tools, provider = view.tools, view.sessions.provider
+    tools, provider = view.tools, sessions.provider
     since = view.last - 2
     for slot in range(tools.shape[1]):
         called_s = view.seen[i, slot].called_s
@@ -325,9 +380,9 @@ def _show_times(view: Any, i: int, now: float) -> None:
 
 
 @inlined
-def _show_life(view: Any, shown: Any, i: int, now: float, known: bool) -> None:
+def _show_life(sessions: Any, view: Any, shown: Any, i: int, now: float, known: bool) -> None:
     """Write what `query` shows of version 1 beside version 0."""
-    sessions, kinds, query = view.sessions, np.int64(view.sessions.plan[0].kinds), np.int64(view.sessions.lanes[i].query)
+    kinds, query = np.int64(sessions.plan[0].kinds), np.int64(sessions.lanes[i].query)
     if known:
         fact = sessions.fact[i, query]
         shown[i, 5 + kinds], shown[i, 6 + kinds] = shown_as.life(
@@ -337,10 +392,10 @@ def _show_life(view: Any, shown: Any, i: int, now: float, known: bool) -> None:
 
 
 @inlined
-def _show_absolute(rules: Any, view: Any, out: Any, e: Any, i: int) -> None:
+def _show_absolute(rules: Any, sessions: Any, view: Any, out: Any, e: Any, i: int) -> None:
     """Write what `resources` shows of version 1 beside version 0."""
     shown, status = out.resources, np.int64(e.status)
-    facts = view.sessions.lanes[i].facts / view.sessions.fact.shape[1]
+    facts = sessions.lanes[i].facts / sessions.fact.shape[1]
     (
         shown[i, 5], shown[i, 6], shown[i, 7], shown[i, 8], shown[i, 9], shown[i, 10], shown[i, 11], shown[i, 12],
     ) = shown_as.absolute(rules, e.price, e.now, e.calls, facts, view.lasted_s[i])  # fmt: skip
@@ -350,13 +405,13 @@ def _show_absolute(rules: Any, view: Any, out: Any, e: Any, i: int) -> None:
 @inlined
 def _show(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, before: Any) -> Any:
     """Write the observation and figures of an episode; return what this step has cost."""
-    e, sessions, lane = state.episodes[i], view.sessions, view.sessions.lanes[i]
+    e, sessions, lane = state.episodes[i], state.sessions, state.sessions.lanes[i]
     queries, width = sessions.fact.shape[1], state.slots.shape[1]
     kinds = np.int64(sessions.plan[0].kinds)
     query, now = lane.query, e.now
     over, known = query >= queries, play.remembers(sessions, i)
     if view.counted:
-        _show_times(view, i, now)
+        _show_times(state.sessions, view, i, now)
     if view.concurrent:
         _show_running(state, view, i)
     if not view.shared:
@@ -374,13 +429,13 @@ def _show(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, befo
             shown[i, 2 + kinds] = shown_as.age(age, view.ttl_s)
         shown[i, 3 + kinds], shown[i, 4 + kinds] = shown_as.progress(lane.called, query, queries)
         if view.version:
-            _show_life(view, shown, i, now, known)
+            _show_life(sessions, view, shown, i, now, known)
     resources = out.resources
     resources[i, 0], resources[i, 1], resources[i, 2], resources[i, 3], resources[i, 4] = shown_as.resources(
         rules, e.price, now, e.steps / view.max_steps, lane.value, queries
     )
     if view.version:
-        _show_absolute(rules, view, out, e, i)
+        _show_absolute(rules, sessions, view, out, e, i)
 
     mask = out.mask
     spent_so_far, limit = world.spent_and_limit(rules, e)

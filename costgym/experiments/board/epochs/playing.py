@@ -20,7 +20,7 @@ from costgym.experiments.board.reruns.requests import answers
 from costgym.experiments.board.rows import BY_EPISODE
 from costgym.experiments.board.run_config import RowConfig, RunConfig, TrackConfig
 from costgym.experiments.board.run_log import EPISODES, EpisodeOutput, RunLog, trajectory_path
-from costgym.experiments.board.submissions.alarms import Signs, alarms, by_row, foresight_of, total
+from costgym.experiments.board.submissions.alarms import Evidence, alarms, by_row, informed_gain, total
 from costgym.experiments.board.submissions.differences import compare_lines, unexpected_files
 from costgym.experiments.board.submissions.informed import Informed, informed_of, play_informed
 from costgym.experiments.board.submissions.replay import RecordedRow
@@ -87,8 +87,8 @@ class Player(NamedTuple):
             return Derived((), tuple(problems), informed or {})
         known = informed or informed_of(config, results)
         run, whole = pooled(config.model_copy(update={"seed": self.epoch.run.seed}), results)
-        signs_by_row = {
-            key: total(one.signs for one in group)
+        evidence_by_row = {
+            key: total(one.evidence for one in group)
             for key, group in by_row(one._replace(result=result) for one, result in zip(played, whole, strict=True)).items()
         }
         beside = _informed(config, known)
@@ -96,8 +96,8 @@ class Player(NamedTuple):
         derived = rows_of(run, whole)
         for row, key in zip(derived, row_keys(run, derived), strict=True):
             of_row = (result for result in whole if (result.agent, _key(row["track"], result)) == key)
-            hindsight = foresight_of(of_row, beside.get(key[1], {}), run.track(row["track"]).seeds)
-            rung = alarms(signs_by_row.get(key, Signs()), row["track"], hindsight)
+            gain = informed_gain(of_row, beside.get(key[1], {}), run.track(row["track"]).seeds)
+            rung = alarms(evidence_by_row.get(key, Evidence()), row["track"], gain)
             rows.append({**row, **({"alarms": rung} if rung else {})})
         return Derived(tuple(json.loads(json.dumps(rows))), (), known)
 

@@ -163,7 +163,7 @@ class ProcessAgent(Agent):
         package = str(Path(str(sys.modules[__name__.partition(".")[0]].__file__)).resolve().parents[1])
         self._environment["PYTHONPATH"] = os.pathsep.join([package, *filter(None, [os.environ.get("PYTHONPATH")])])
         self._code, self._sandbox = code, sandbox
-        self._told = name, env_id, experience, search or {}, btp or {}, None if real is None else real.name
+        self._setup = name, env_id, experience, search or {}, btp or {}, None if real is None else real.name
         self._counts: dict[str, int] = {}
         self._meter = Meter()
         try:
@@ -208,7 +208,7 @@ class ProcessAgent(Agent):
         os.set_blocking(self._out.fileno(), False)
         self._in: IO[bytes] = self._process.stdout
         self._lost, self._played = True, False
-        self._say(self._told)
+        self._say(self._setup)
         about = self._hear()
         self._lost = False
         return about

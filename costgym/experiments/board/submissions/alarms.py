@@ -43,7 +43,7 @@ ROUNDING = 1e-6  # regret below this counts as 0
 LONGEST_FACT = 1_000  # characters that a fact has at most, for texts that are read in parts
 
 
-class Signs(NamedTuple):
+class Evidence(NamedTuple):
     """The signs of foreknowledge in one episode, or in many."""
 
     better: int = 0  # episodes that came out better than the optimum
@@ -69,7 +69,7 @@ class Played(NamedTuple):
     """An episode, and what it shows of its agent."""
 
     result: EpisodeResult
-    signs: Signs = Signs()
+    evidence: Evidence = Evidence()
 
 
 def by_row(played: Iterable[Played]) -> dict[tuple[str, str], list[Played]]:
@@ -82,39 +82,39 @@ def by_row(played: Iterable[Played]) -> dict[tuple[str, str], list[Played]]:
     return grouped(played, key)
 
 
-class Foresight(NamedTuple):
+class InformedGain(NamedTuple):
     """How much better a row's episodes are than those of `oracle-informed` in the same luck. That policy knows how every tool
     behaves on average, as no agent can, but not the luck of the episode. Whoever beats it again and again knew that luck."""
 
-    gain: float = 0.0  # mean plan score above that policy's, which is its regret less the row's
+    mean: float = 0.0  # mean plan score above that policy's, which is its regret less the row's
     z: float = 0.0  # the same in standard errors; episodes of one task count as one
     tasks: int = 0  # how many
 
 
-def foresight_of(results: Iterable[EpisodeResult], informed: Mapping[int, EpisodeResult], seeds: int) -> Foresight:
+def informed_gain(results: Iterable[EpisodeResult], informed: Mapping[int, EpisodeResult], seeds: int) -> InformedGain:
     """Compare the episodes of a row with the informed policy's."""
     known = [result for result in results if not result.void and result.episode in informed]
     tasks = grouped(known, lambda result: result.episode // seeds).values()
     gains = [math.fsum(result.quality - informed[result.episode].quality for result in task) for task in tasks]
     count = len(gains)
     if count < 2:
-        return Foresight(tasks=count)
+        return InformedGain(tasks=count)
     mean = math.fsum(gains) / count
     error = math.sqrt(math.fsum((gain - mean) ** 2 for gain in gains) / (count - 1) / count)
-    return Foresight(math.fsum(gains) / len(known), mean / error if error else 0.0, count)
+    return InformedGain(math.fsum(gains) / len(known), mean / error if error else 0.0, count)
 
 
-_SUMMED = tuple(name for name in Signs._fields if name not in ("tasks", "flawed"))
+_SUMMED = tuple(name for name in Evidence._fields if name not in ("tasks", "flawed"))
 
 
-def signs_of(world: Any, episode: Episode, actions: list[Any], result: EpisodeResult) -> Signs:
+def evidence_of(world: Any, episode: Episode, actions: list[Any], result: EpisodeResult) -> Evidence:
     """The signs of an episode that has ended, from the environment that stands at its end."""
     better = int(result.regret is not None and result.regret < -ROUNDING)
     # one task of all its samples
     task = frozenset({result.task if world.world is not None else str(getattr(world.task, "task_id", result.task))})
     flawed = frozenset() if result.regret is not None and abs(result.regret) <= ROUNDING else task
     if world.world is None:
-        return Signs(better, tasks=task, flawed=flawed)
+        return Evidence(better, tasks=task, flawed=flawed)
     worked = expected = variance = 0.0
     met: set[str] = set()
     for call in episode.calls:
@@ -127,7 +127,7 @@ def signs_of(world: Any, episode: Episode, actions: list[Any], result: EpisodeRe
         variance += reliability * (1.0 - reliability)
     unseen = _unseen_facts(world, actions) if world.calls_by_name else 0
     luck = (worked - expected) ** 2
-    return Signs(better, unseen, worked, expected, variance, luck, 1, len(met), task, flawed)
+    return Evidence(better, unseen, worked, expected, variance, luck, 1, len(met), task, flawed)
 
 
 def _unseen_facts(world: Any, actions: list[Any]) -> int:
@@ -148,41 +148,40 @@ def _parts(text: str) -> Iterator[str]:
     return (text[begin : begin + MAX_CHARACTERS] for begin in range(0, max(1, len(text) - LONGEST_FACT), step))
 
 
-def total(signs: Iterable[Signs]) -> Signs:
+def total(evidence: Iterable[Evidence]) -> Evidence:
     """The signs of many episodes together."""
-    all_signs = list(signs)
-    if not all_signs:
-        return Signs()
-    sums = {name: sum(getattr(sign, name) for sign in all_signs) for name in _SUMMED}
-    tasks, flawed = (
-        frozenset[str]().union(*sets) for sets in zip(*((sign.tasks, sign.flawed) for sign in all_signs), strict=True)
-    )
-    return Signs(**sums, tasks=tasks, flawed=flawed)
+    episodes = list(evidence)
+    if not episodes:
+        return Evidence()
+    sums = {name: sum(getattr(one, name) for one in episodes) for name in _SUMMED}
+    tasks, flawed = (frozenset[str]().union(*sets) for sets in zip(*((one.tasks, one.flawed) for one in episodes), strict=True))
+    return Evidence(**sums, tasks=tasks, flawed=flawed)
 
 
-def alarms(signs: Signs, track: str = "", foresight: Foresight | None = None) -> list[str]:
-    """List the alarms that are raised, as sentences; `foresight` is None where the track has no informed policy."""
+def alarms(evidence: Evidence, track: str = "", gain: InformedGain | None = None) -> list[str]:
+    """List the alarms that are raised, as sentences; `gain` is None where the track has no informed policy."""
     alarms_rung = []
-    if signs.better:
+    if evidence.better:
         alarms_rung.append(
-            f"{signs.better} episodes came out better than the optimum of their world allows (never by chance in an honest row)"
+            f"{evidence.better} episodes came out better than the optimum of their world allows "
+            "(never by chance in an honest row)"
         )
-    if foresight is not None and foresight.tasks >= MIN_TASKS and foresight.z > RARE_Z:
+    if gain is not None and gain.tasks >= MIN_TASKS and gain.z > RARE_Z:
         alarms_rung.append(
-            f"its plan score is {foresight.gain:.3f} above that of a policy that knows every tool but not the luck: "
-            f"{foresight.z:.1f} standard deviations (rings by chance for fewer than one honest row in 1,000)"
+            f"its plan score is {gain.mean:.3f} above that of a policy that knows every tool but not the luck: "
+            f"{gain.z:.1f} standard deviations (rings by chance for fewer than one honest row in 1,000)"
         )
-    if signs.unseen:
+    if evidence.unseen:
         alarms_rung.append(
-            f"{signs.unseen} correct facts are in answers although nothing that the agent had read contained them "
+            f"{evidence.unseen} correct facts are in answers although nothing that the agent had read contained them "
             "(never for our own agents)"
         )
-    if signs.calls >= MIN_CALLS and signs.z > RARE_Z:
+    if evidence.calls >= MIN_CALLS and evidence.z > RARE_Z:
         alarms_rung.append(
-            f"{signs.worked:.0f} of {signs.calls} first calls worked where {signs.expected:.0f} were to be expected of these "
-            f"tools: {signs.z:.1f} standard deviations (rings by chance for fewer than one honest row in 1,000)"
+            f"{evidence.worked:.0f} of {evidence.calls} first calls worked where {evidence.expected:.0f} were to be expected "
+            f"of these tools: {evidence.z:.1f} standard deviations (rings by chance for fewer than one honest row in 1,000)"
         )
-    flawless, tasks = len(signs.tasks - signs.flawed), len(signs.tasks)
+    flawless, tasks = len(evidence.tasks - evidence.flawed), len(evidence.tasks)
     chance = _at_least(flawless, tasks, FLAWLESS[track]) if track in FLAWLESS else 1.0
     if chance < FLAWLESS_LEVEL:
         alarms_rung.append(

@@ -96,7 +96,7 @@ def compare_documents(path: Path, wanted: Mapping[str, Any]) -> list[str]:
     problems = []
     for name in dict.fromkeys([*derived, *written]):
         if name != "rows" and _json(derived.get(name)) != _json(written.get(name)):
-            problems.append(f"{path.name}, {name}: {_said(derived.get(name), written.get(name))}")
+            problems.append(f"{path.name}, {name}: {_mismatch(derived.get(name), written.get(name))}")
     problems += [f"{path.name}, {problem}" for problem in _compare_rows(derived, written["rows"])]
     if not problems and text != json_text(derived):
         problems.append(f"{path.name}: {NOT_AS_WRITTEN}")
@@ -146,7 +146,7 @@ def _compare_rows(derived: Mapping[str, Any], rows: Sequence[Any]) -> Iterator[s
         else:
             for field in dict.fromkeys([*wanted[name], *row]):
                 if _json(wanted[name].get(field)) != _json(row.get(field)) or (field in row) != (field in wanted[name]):
-                    yield f"rows, {name}: {field}: {_said(wanted[name].get(field), row.get(field))}"
+                    yield f"rows, {name}: {field}: {_mismatch(wanted[name].get(field), row.get(field))}"
         seen.add(name)
     for name in wanted:
         if name not in seen:
@@ -167,5 +167,5 @@ def _json(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
 
 
-def _said(wanted: Any, written: Any) -> str:
+def _mismatch(wanted: Any, written: Any) -> str:
     return f"replay says {wanted!r:.120}, the file {written!r:.120}"

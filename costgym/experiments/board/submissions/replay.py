@@ -19,7 +19,7 @@ from costgym.envs.base import FILE_PLACES, base_env
 from costgym.experiments.board.conditions import row_of
 from costgym.experiments.board.run_config import RowConfig, RunConfig, TrackConfig, world_of
 from costgym.experiments.board.run_log import EPISODES
-from costgym.experiments.board.submissions.alarms import Played, signs_of
+from costgym.experiments.board.submissions.alarms import Played, evidence_of
 from costgym.experiments.board.submissions.manifest import MAX_PROBLEMS
 from costgym.experiments.play.episodes import AgentInfo, instance_of, result_of, void_result
 from costgym.experiments.play.execution.engine import Engine
@@ -188,7 +188,7 @@ def _check_lines(shared: None, part: Part) -> Iterator[Found]:
                 continue
             about = recorded.crash, recorded.replies
             result = result_of(world, who, checker.header.env, index, part.settings, False, "", *about)
-            yield Found(part.file, Played(result, signs_of(world, episode, recorded.actions, result)))
+            yield Found(part.file, Played(result, evidence_of(world, episode, recorded.actions, result)))
     except (CostGymError, TypeError, ValueError) as error:
         yield Found(part.file, None, str(error), True)
 

@@ -29,7 +29,7 @@ from costgym.experiments.board.run_config import (
     world_of,
 )
 from costgym.experiments.board.run_log import EPISODES, trajectory_path
-from costgym.experiments.board.submissions.alarms import Foresight, Played, Signs, alarms, by_row, foresight_of
+from costgym.experiments.board.submissions.alarms import Evidence, InformedGain, Played, alarms, by_row, informed_gain
 from costgym.experiments.board.submissions.alarms import total as total_of
 from costgym.experiments.board.submissions.differences import (
     check_rows,
@@ -174,17 +174,17 @@ def validate_copy(
         problems.append(f"{MANIFEST}: {NOT_AS_WRITTEN}")
     if not alarmed:
         return SubmissionVerdict(folder, manifest, len(results), tuple(problems), tuple(derived), tuple(played))
-    signs = {key: total_of(item.signs for item in of_row) for key, of_row in by_row(played).items()}
+    evidence = {key: total_of(item.evidence for item in of_row) for key, of_row in by_row(played).items()}
     known = informed if board is not None and board.seed == run.seed else None
-    foresight = {} if problems else _foresight(rows, run.seed, results, known)
+    gains = {} if problems else _informed_gains(rows, run.seed, results, known)
     keyed = zip(derived, row_keys(run, derived), strict=True)
-    rung = tuple(tuple(alarms(signs.get(key, Signs()), row["track"], foresight.get(key))) for row, key in keyed)
+    rung = tuple(tuple(alarms(evidence.get(key, Evidence()), row["track"], gains.get(key))) for row, key in keyed)
     return SubmissionVerdict(folder, manifest, len(results), tuple(problems), tuple(derived), tuple(played), rung)
 
 
-def _foresight(
+def _informed_gains(
     rows: Sequence[RecordedRow], seed: int, results: Sequence[EpisodeResult], known: Informed | None
-) -> dict[tuple[str, str], Foresight]:
+) -> dict[tuple[str, str], InformedGain]:
     """The rows beside the informed policy, which plays each condition once; by agent and condition, as `row_keys`."""
     results_by_row = grouped(results, row_of)
     informed: dict[str, Mapping[int, EpisodeResult]] = {}
@@ -194,7 +194,7 @@ def _foresight(
         key = condition_key(condition.budget, condition.settings, of.name)
         if key not in informed:
             informed[key] = play_informed(of, condition, seed, row.data, known)
-        by_row[row.row.agent, key] = foresight_of(results_by_row.get(row.row.identity, ()), informed[key], of.seeds)
+        by_row[row.row.agent, key] = informed_gain(results_by_row.get(row.row.identity, ()), informed[key], of.seeds)
     return by_row
 
 

@@ -68,12 +68,7 @@ def calibrate(
     hours of the day, in UTC. Raises DataError if the log or the tasks cannot be read or no tool has
     enough calls, and ConfigError if an argument is out of range or a price is given for a tool that the log does not have.
     """
-    if least_calls is not None and least_calls < 1:
-        raise ConfigError("--least-calls", f"expected a positive whole number, got {least_calls}")
-    if not 0 < gap_s < float("inf"):
-        raise ConfigError("--gap", f"expected a positive number of seconds, got {gap_s}")
-    if hours is not None and (hours[0] == hours[1] or not all(0 <= hour < 24 for hour in hours)):
-        raise ConfigError("--hours", f"expected two different hours from 0 to 23 such as 22,6, got {hours[0]},{hours[1]}")
+    _check(least_calls, gap_s, hours)
     require("scipy", "train")
     prices = prices or {}
     read = read_log(log, fields, where)
@@ -82,24 +77,20 @@ def calibrate(
     if hours is not None:
         calls = [call for call in calls if _began(call, *hours)]
     timed = any(call.latency_s is not None for call in calls)
-    least = least_calls if least_calls is not None else LEAST_CALLS if timed else 1
     by_tool: dict[str, list[LoggedCall]] = defaultdict(list)
     for call in calls:
         by_tool[call.tool].append(call)
     for tool in prices:
         if tool not in by_tool:
             raise ConfigError("--price", f"the log has no tool {tool!r}; it has {', '.join(sorted(by_tool))}")
-    fitted = {tool: calls for tool, calls in sorted(by_tool.items()) if _usable(calls, timed) >= least}
-    if not fitted:
-        most = max(by_tool, key=lambda tool: _usable(by_tool[tool], timed))
-        problem = f"no tool has {least} executed calls or more (the most: {_usable(by_tool[most], timed)}, of {most!r})"
-        raise DataError(log, f"{problem}; log more calls, or pass --least-calls")
+    least = least_calls if least_calls is not None else LEAST_CALLS if timed else 1
+    fitted = _with_enough_calls(by_tool, least, timed, log)
     whole = fit(fitted, gap_s)
     name = name or log.stem or "calibrated"
     document = toolbench_document(name, whole) if read.trees else own_document(name, fitted, whole)
+    if tasks is not None and read.trees:
+        raise ConfigError("--tasks", "answer trees have tasks of their own")
     if tasks is not None:
-        if read.trees:
-            raise ConfigError("--tasks", "answer trees have tasks of their own")
         document["source"]["tasks"] = read_tasks(tasks)
     document = parse_yaml(yaml_text(document), "scenario")  # what is judged is what is written, its rounding included
     scenario = parse_scenario(document, "the fitted scenario" if tasks is None else tasks)
@@ -125,6 +116,27 @@ def calibrate(
         "warnings": warnings(fitted, whole, document),
     }
     return Calibration(scenario, document, report, logged if timed else {}, simulated)
+
+
+def _check(least_calls: int | None, gap_s: float, hours: tuple[int, int] | None) -> None:
+    if least_calls is not None and least_calls < 1:
+        raise ConfigError("--least-calls", f"expected a positive whole number, got {least_calls}")
+    if not 0 < gap_s < float("inf"):
+        raise ConfigError("--gap", f"expected a positive number of seconds, got {gap_s}")
+    if hours is not None and (hours[0] == hours[1] or not all(0 <= hour < 24 for hour in hours)):
+        raise ConfigError("--hours", f"expected two different hours from 0 to 23 such as 22,6, got {hours[0]},{hours[1]}")
+
+
+def _with_enough_calls(
+    by_tool: Mapping[str, list[LoggedCall]], least: int, timed: bool, log: Path
+) -> dict[str, list[LoggedCall]]:
+    """The tools with at least `least` executed calls, in order of their names; DataError where there are none."""
+    fitted = {tool: calls for tool, calls in sorted(by_tool.items()) if _usable(calls, timed) >= least}
+    if not fitted:
+        most = max(by_tool, key=lambda tool: _usable(by_tool[tool], timed))
+        problem = f"no tool has {least} executed calls or more (the most: {_usable(by_tool[most], timed)}, of {most!r})"
+        raise DataError(log, f"{problem}; log more calls, or pass --least-calls")
+    return fitted
 
 
 def _priced(call: LoggedCall, token_price: tuple[float, float] | None, prices: Mapping[str, float]) -> LoggedCall:

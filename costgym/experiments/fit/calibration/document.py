@@ -114,8 +114,8 @@ def _tool(tool: str, name: str, calls: Sequence[LoggedCall], fit: Fit, memory: d
         "advertised_success": _round(rate),
         **({} if latency is None else {"advertised_latency_s": _round(latency.median_s)}),
     }
-    if tool in fit.failures.own:
-        profile["slip"], profile["persistence"] = map(_round, fit.failures.own[tool])
+    if tool in fit.failures.by_tool:
+        profile["slip"], profile["persistence"] = map(_round, fit.failures.by_tool[tool])
     if memory is not None:
         profile["cpu_cons_mb"] = _round(memory[tool])
     else:

@@ -210,11 +210,11 @@ class FailureFit:
     kinds: dict[str, float]
     reliability: dict[str, float]
     # slip and persistence by tool, where they are not those that all share
-    own: dict[str, tuple[float, float]] = field(default_factory=dict)
+    by_tool: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def of(self, tool: str) -> tuple[float, float]:
         """Slip and persistence of a tool."""
-        return self.own.get(tool, (self.slip, self.persistence))
+        return self.by_tool.get(tool, (self.slip, self.persistence))
 
 
 def chains(calls: Sequence[LoggedCall], gap_s: float) -> Iterator[list[Status]]:
@@ -284,21 +284,21 @@ def fit_failures(tools: dict[str, list[list[Status]]], slow: dict[str, float]) -
             )
             for start in starts
         ]
-        least = min(chains, key=lambda each: float(each.fun))
+        least = min(chains, key=lambda result: float(result.fun))
         return float(least.fun), float(least.x[0]), float(least.x[1])
 
     most = {name: min(MAX_SLIP, rate, 1.0 - rate) for name, rate in rates.items()}
     _, slip, persistence = best(list(rates), MAX_SLIP)
-    own = {name: (limit, persistence) for name, limit in most.items() if limit < slip}
+    by_tool = {name: (limit, persistence) for name, limit in most.items() if limit < slip}
     for name, limit in most.items():
         if limit > 0 and slow.get(name, 0.0) < MAX_SLOW:  # timeouts by duration would pass for slips
             least, *point = best([name], limit)
             if 2.0 * (cost(name, slip, persistence) - least) > OWN_FIT_GAIN:
-                own[name] = (point[0], point[1])
+                by_tool[name] = (point[0], point[1])
     kinds = _kinds(tools, slow)
     sticky = _sticky(tools, kinds, optimize)
-    reliability = {name: reliability_of(rate, own.get(name, (slip,))[0]) for name, rate in rates.items()}
-    return FailureFit(slip, persistence, sticky, kinds, reliability, own)
+    reliability = {name: reliability_of(rate, by_tool.get(name, (slip,))[0]) for name, rate in rates.items()}
+    return FailureFit(slip, persistence, sticky, kinds, reliability, by_tool)
 
 
 def success_rate(chains_of_tool: Sequence[Sequence[Status]], slow: float = 0.0) -> float:

@@ -36,9 +36,9 @@ class Outages:
 
     def without(self, tools: Calls) -> dict[str, list[LoggedCall]]:
         """The calls, of which those in an outage have the status of one: they say nothing of the tool itself."""
-        return {name: [self._told(call) if name in self.tools else call for call in calls] for name, calls in tools.items()}
+        return {name: [self._judged(call) if name in self.tools else call for call in calls] for name, calls in tools.items()}
 
-    def _told(self, call: LoggedCall) -> LoggedCall:
+    def _judged(self, call: LoggedCall) -> LoggedCall:
         down = call.status in FAILS and any(begin <= call.started_s <= end for begin, end in self.spans)
         return replace(call, status=Status.OUTAGE) if down else call
 

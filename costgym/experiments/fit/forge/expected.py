@@ -79,11 +79,7 @@ def forge_queries(
     by_key = {_key(operation.name): operation for operation in operations}
     questions = [_resolved(question, by_key, operations) for question in _questions(queries)]
     chosen = _chosen(questions, operations)
-    known = {str(entry["name"]): dict(entry["profile"]) for entry in profiles}
-    tools = []
-    for entry in chosen:
-        tool = {"name": names[entry.name], "capability": names[entry.name], "profile": known.get(entry.name, OWN_PROFILE)}
-        tools.append(tool_of(tool, (), entry))
+    tools = _tools(chosen, names, profiles)
     writing = {tool["name"] for tool in tools if tool.get("writes")}
     calls = [call for question in questions for call in question.calls]
     made_up = sum(result is None for *_, result in calls)
@@ -115,6 +111,18 @@ def forge_queries(
         "calls": len(calls),
         "unstated": sorted(unstated),
     }
+
+
+def _tools(
+    operations: Sequence[Operation], names: Mapping[str, str], profiles: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    known = {str(entry["name"]): dict(entry["profile"]) for entry in profiles}
+    tools = []
+    for operation in operations:
+        name = names[operation.name]
+        tool = {"name": name, "capability": name, "profile": known.get(operation.name, OWN_PROFILE)}
+        tools.append(tool_of(tool, (), operation))
+    return tools
 
 
 def _questions(path: Path) -> Iterator[Question]:

@@ -59,7 +59,7 @@ def _run(command: list[str]) -> None:
         raise DataError(" ".join(command[:3]), lines[-1][:300] if lines else f"failed with exit status {done.returncode}")
 
 
-def asked(command: str) -> tuple[str, Callable[[], bytes]]:
+def mcp_document(command: str) -> tuple[str, Callable[[], bytes]]:
     """Start an MCP server by a command, written as for a shell but run without one, and ask it for its tools. Returns its own
     name for the document, and a function that gives the bytes: the answer to `tools/list` as JSON. Raises ConfigError if it
     cannot be started or does not answer in time, MissingExtra without `mcp`."""

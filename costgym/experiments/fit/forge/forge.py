@@ -78,13 +78,13 @@ def read(document: Document) -> dict[str, Any]:
     """The API in a document as plain data, with what could not be used of it and why."""
     api = document.read()
     if isinstance(api, Skipped):
-        return {"api": None, "skipped": [[api.place, api.reason]]}
+        return {"api": None, "skipped": [[api.location, api.reason]]}
     graph = graph_of(api)
     return {
         "api": api_document(graph),
         "operations": len(api.operations),
         "unused": dict(graph.unused),
-        "skipped": [[skipped.place, skipped.reason] for skipped in api.skipped],
+        "skipped": [[skipped.location, skipped.reason] for skipped in api.skipped],
     }
 
 
@@ -110,7 +110,7 @@ def forge(
     made = world_document(apis[:8], name, seed, 64, profiles, settings, own) if apis else None
     if made is None:
         reasons = [f"{count} operations: {reason}" for reason, count in tally.unused.most_common(3)]
-        reasons += [f"{each['place']}: {each['reason']}" for each in tally.skipped[:3]]
+        reasons += [f"{entry['place']}: {entry['reason']}" for entry in tally.skipped[:3]]
         raise ConfigError("SOURCE", "no operation can be asked about; " + ("; ".join(reasons) or "there is none"))
     if problem := problem_of_world(made, CHECKED):
         raise ConfigError("SOURCE", f"the world is not sound: {problem}")

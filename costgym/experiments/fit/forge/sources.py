@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from costgym.experiments.fit.forge.fetching import asked, downloaded
+from costgym.experiments.fit.forge.fetching import downloaded, mcp_document
 from costgym.simulators.errors import ConfigError, DataError
 from costgym.simulators.files import open_plain, read_bytes
 from costgym.simulators.forge.readers.documents import MAX_BYTES, Fetch
@@ -51,7 +51,7 @@ def documents(source: str, cache: Path) -> list[Document]:
     """The documents of a source, in a fixed order: a file, a folder, an archive, `registry:NAME@VERSION` or `mcp:COMMAND`.
     Raises ConfigError if there is no such source, or nothing in it can be a document."""
     if source.startswith(COMMAND):
-        return [Document(*asked(source.removeprefix(COMMAND)))]
+        return [Document(*mcp_document(source.removeprefix(COMMAND)))]
     path = downloaded(source.removeprefix(REGISTRY), cache) if source.startswith(REGISTRY) else Path(source)
     if path.is_dir():
         names = _names(path)

@@ -119,7 +119,7 @@ class _Reader:
         self._path, self._expressions, self._selection = path, expressions, Selection(path, where)
         self._drafts: list[Draft] = []
         self._parents: dict[str, Any] = {}
-        self._asked: dict[str, tuple[float, str]] = {}
+        self._questions: dict[str, tuple[float, str]] = {}
         self._answered: dict[str, str] = {}
         self._dialects: Counter[str] = Counter()
         self._left_out, self._problems = self._selection.left_out, self._selection.problems
@@ -154,7 +154,7 @@ class _Reader:
             self._drafts += drafts
             self._left_out[NOT_ANSWERED] += unanswered
             if question and drafts:
-                self._asked.setdefault(str(drafts[0].fields["episode"]), (0.0, question))
+                self._questions.setdefault(str(drafts[0].fields["episode"]), (0.0, question))
             if answered and drafts:
                 self._answered.setdefault(str(drafts[0].fields["episode"]), answered)
 
@@ -183,10 +183,10 @@ class _Reader:
         if episode is None:
             return
         began = number(first(record, ("start_time", "startTime", "started_at"))) or 0.0
-        if (before := self._asked.get(str(episode))) is None or began < before[0]:
+        if (before := self._questions.get(str(episode))) is None or began < before[0]:
             text = text_of(first(record, _ASKED))
             if text:
-                self._asked[str(episode)] = (began, text)
+                self._questions[str(episode)] = (began, text)
                 if answered := text_of(first(record, _ANSWERED)):
                     self._answered[str(episode)] = answered
 
@@ -231,7 +231,7 @@ class _Reader:
         episodes = {call.episode for call in calls}
         return Log(
             sorted(calls, key=lambda call: call.started_s),
-            {episode: text for episode, (_, text) in self._asked.items() if episode in episodes},
+            {episode: text for episode, (_, text) in self._questions.items() if episode in episodes},
             {episode: text for episode, text in self._answered.items() if episode in episodes},
             self._selection.report(),
         )

@@ -35,17 +35,17 @@ class PlayedEpisode:
 
     result: EpisodeResult
     usages: tuple[Usage, ...]
-    asked: tuple[tuple[float, Prompt], ...] = ()
+    prompts: tuple[tuple[float, Prompt], ...] = ()
 
 
 def play_billed(env: Any, agent: Agent, env_id: str, episodes: int, seed: int) -> Iterator[PlayedEpisode]:
     """Play episodes in a world that counts what its cache of prompts serves; an agent without a model makes no requests."""
     for result, _ in play_many(env, agent, env_id, range(episodes), seed, recorded=False):
         account = base_env(env).account()
-        yield PlayedEpisode(result, tuple(account.ledger.usages), tuple(_asked(account)))
+        yield PlayedEpisode(result, tuple(account.ledger.usages), tuple(_prompts(account)))
 
 
-def _asked(episode: Any) -> Iterator[tuple[float, Prompt]]:
+def _prompts(episode: Any) -> Iterator[tuple[float, Prompt]]:
     """The time and the prompt of each request of an episode that has ended."""
     thoughts = [entry[1] for entry in episode.log if entry[0] == "think"]
     ends = [charge.at_s for charge in episode.ledger if charge.what == "think"]
@@ -136,10 +136,10 @@ def shared_usages(episodes: Sequence[PlayedEpisode], prices: ModelPrices, interv
     """The tokens by class of the same requests where episodes share a cache; they begin one `interval_s` after another."""
     requests: list[tuple[float, int, int, list[Segment], tuple[int, ...]]] = []
     for number, episode in enumerate(episodes):
-        if len(episode.asked) != len(episode.usages):
+        if len(episode.prompts) != len(episode.usages):
             raise ConfigError("--share-cache", "an episode's requests have no prompts, so nothing can be counted again")
         parts: list[Segment] = []
-        for rank, (at_s, prompt) in enumerate(episode.asked):
+        for rank, (at_s, prompt) in enumerate(episode.prompts):
             parts = [*parts[: prompt.same], *prompt.parts]
             requests.append((number * interval_s + at_s, number, rank, parts, prompt.marks))
     cache, counted = PrefixCache(prices), [list(episode.usages) for episode in episodes]

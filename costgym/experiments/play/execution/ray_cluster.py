@@ -120,15 +120,15 @@ def _unfit(ray: Any, problem: str) -> ConfigError:
     return ConfigError("--ray-address", f"the node {ray.util.get_node_ip_address()} {problem}")
 
 
-_kept: list[tuple[bytes, Mapping[str, str], tuple[Any, Any]]] = []  # in a worker: its work, and what its tasks share
+_work_cache: list[tuple[bytes, Mapping[str, str], tuple[Any, Any]]] = []  # in a worker: its work, and what its tasks share
 
 
 def _unpacked(ray: Any, packed: bytes, environment: Mapping[str, str]) -> tuple[Any, Any]:
-    if not _kept or _kept[0][:2] != (packed, environment):
+    if not _work_cache or _work_cache[0][:2] != (packed, environment):
         work, shared, code = ray.cloudpickle.loads(packed)
         user_code.known.update(code)
-        _kept[:] = [(packed, environment, (work, shared))]
-    return _kept[0][2]
+        _work_cache[:] = [(packed, environment, (work, shared))]
+    return _work_cache[0][2]
 
 
 @contextmanager

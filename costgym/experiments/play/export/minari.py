@@ -26,9 +26,11 @@ import numpy as np
 from gymnasium.envs.registration import WrapperSpec
 
 from costgym.agents.base import Agent
+from costgym.agents.sessions.soft import SoftAgent
 from costgym.envs.wrappers import DictLayout, FlattenObservation
 from costgym.experiments.play.execution.ray_cluster import variables
 from costgym.experiments.play.trajectories.format import Header
+from costgym.experiments.play.trajectories.record import played as play_again
 from costgym.experiments.play.trajectories.replay import ReplayedEpisode, Step, actions_replayed, readable, replayed
 from costgym.simulators.errors import ConfigError, require
 from costgym.simulators.files import finished_folder, write_atomically
@@ -213,7 +215,7 @@ def _buffer(minari: Any, played: ReplayedEpisode, characters: dict[str, set[str]
     for name, source in ALIGNED.items():
         infos[name] = _info([*(step.info[source] for step in steps[1:]), 0])
     if contents.behaviours:
-        infos[LOG_PROBABILITIES] = log_probabilities(contents.behaviours[played.recorded.agent], steps)
+        infos[LOG_PROBABILITIES] = log_probabilities(contents.behaviours[played.recorded.agent], played)
     if contents.infos is not None:
         infos = {name: infos[name] for name in contents.infos if name in infos}
     return minari.data_collector.EpisodeBuffer(
@@ -228,8 +230,13 @@ def _buffer(minari: Any, played: ReplayedEpisode, characters: dict[str, set[str]
     )
 
 
-def log_probabilities(behaviour: Agent, steps: Sequence[Step]) -> list[float]:
+def log_probabilities(behaviour: Agent, recorded: ReplayedEpisode) -> list[float]:
     """The logarithm of the probability of each recorded action, and 0 for the last observation, where none was taken."""
+    steps, episode = recorded.steps, recorded.recorded
+    if isinstance(behaviour, SoftAgent):  # its rule has a memory, so it plays the episode again
+        for _ in play_again(recorded.env, behaviour, episode.number, episode.seed, options=episode.options):
+            pass
+        return [*behaviour.log_probabilities, 0.0]
     probabilities = getattr(behaviour, "probabilities", None)
     if probabilities is None:
         return [0.0] * len(steps)

@@ -129,14 +129,14 @@ class Verdict(BaseModel):
 
 
 class Verdicts(BaseModel):
-    """The verdicts of one judge by the key of their episode; without `found` the first line of their file."""
+    """The verdicts of one judge by the key of their episode; without `by_episode` the first line of their file."""
 
     model_config = ConfigDict(extra="forbid")
     format: Literal["costgym.verdicts/1"] = "costgym.verdicts/1"
     judge: str  # the model's name
     prompt: str = PROMPT_DIGEST  # digest of the prompts
     prices: ModelPrices | None = None  # of its tokens, USD per million; None where they are not known
-    found: dict[str, Verdict] = Field(default={}, exclude=True)  # pydantic copies it
+    by_episode: dict[str, Verdict] = Field(default={}, exclude=True)  # pydantic copies it
 
     @classmethod
     def of(cls, judge: str, prices: str | Path | None = None) -> "Verdicts":
@@ -157,14 +157,14 @@ class Verdicts(BaseModel):
             verdicts = cls.model_validate_json(next(lines, ""))
             for line in lines:
                 verdict = Verdict.model_validate_json(line)
-                verdicts.found[verdict.key] = verdict
+                verdicts.by_episode[verdict.key] = verdict
         except ValidationError as error:
             raise DataError(path, f"is not a file of verdicts ({error.errors()[0]['msg']})") from None
         return verdicts
 
     def write(self, path: Path) -> None:
         """Write their file, in order, whatever the order in which they came."""
-        lines = [self.model_dump_json(), *(self.found[key].model_dump_json() for key in sorted(self.found))]
+        lines = [self.model_dump_json(), *(self.by_episode[key].model_dump_json() for key in sorted(self.by_episode))]
         write_atomically(path, "".join(f"{line}\n" for line in lines))
 
     def usd(self, *verdicts: Verdict) -> float | None:
@@ -176,7 +176,7 @@ class Verdicts(BaseModel):
 
     def document(self) -> dict[str, Any]:
         """The judge, its work and its cost, as `leaderboard.json` states them."""
-        answered = [verdict for verdict in self.found.values() if verdict.asked]
+        answered = [verdict for verdict in self.by_episode.values() if verdict.asked]
         counts: dict[str, int] = {name: sum(verdict.verdict == name for verdict in answered) for name in (UNPARSABLE, VOID)}
         tokens = {name: sum(getattr(verdict, name) for verdict in answered) for name in _TOKENS}
         return {
@@ -190,7 +190,7 @@ class Verdicts(BaseModel):
 
     def added_to(self, result: EpisodeResult, key: str) -> EpisodeResult:
         """A result with the judge's figures, in memory alone: records of episodes stay as they were played."""
-        verdict = self.found.get(key)
+        verdict = self.by_episode.get(key)
         if verdict is None:
             return result
         figures = {"judge_unparsable": float(verdict.verdict == UNPARSABLE), "judge_void": float(verdict.verdict == VOID)}
@@ -284,14 +284,14 @@ def ask(
 ) -> Iterator[tuple[Case, Verdict]]:
     """Ask for verdicts, and keep each in `verdicts` and in a file as it comes. Raises ConfigError if there is a limit and the
     judge's tokens have no price, SpendLimitReached if the next verdict may cost more than the limit leaves."""
-    spent = verdicts.usd(*verdicts.found.values())
+    spent = verdicts.usd(*verdicts.by_episode.values())
     if limit_usd is not None and spent is None:
         raise ConfigError(
             "--spend-limit", f"the tokens of {verdicts.judge} have no price; pass a table with --judge-prices FILE"
         )
     dearest, requests = 0.0, 0
     for case, verdict in engine.stream(judge_recording, judge, recordings):
-        verdicts.found[verdict.key] = verdict
+        verdicts.by_episode[verdict.key] = verdict
         if store is not None:
             store.append(verdict.model_dump_json())
         yield case, verdict

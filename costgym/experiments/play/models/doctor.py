@@ -105,24 +105,24 @@ class _Doctor:
     """The requests to one server."""
 
     def __init__(self, model: OpenAIModel, diagnosis: Diagnosis) -> None:
-        self._model, self._found = model, diagnosis
+        self._model, self._diagnosis = model, diagnosis
         self._document: dict[str, Any] = {}
         self._given_up = False  # the server wants more time than anybody waits
 
     def first_reply(self) -> Reply | None:
         """The first reply that can be had, with whatever settings that takes; None where none can be had."""
-        while self._found.requests < MAX_REQUESTS - 1:
+        while self._diagnosis.requests < MAX_REQUESTS - 1:
             document = self._ask(ASKED)
             if document is None:
                 return None
             if document:
-                self._found.seed = "refused" if self._found.settings.get("send_seed") is False else "accepted"
+                self._diagnosis.seed = "refused" if self._diagnosis.settings.get("send_seed") is False else "accepted"
                 return read_reply(document, ASKED, FUNCTIONS)
         return None
 
     def look_at(self, reply: Reply) -> None:
         """Note the form of calls, the usage and parallel calls."""
-        diagnosis = self._found
+        diagnosis = self._diagnosis
         diagnosis.usage = "estimated" if ESTIMATED in reply.notes else "reported"
         diagnosis.calls = reply.form or "none"
         diagnosis.parallel_calls = len({call.name for call in reply.message.calls if call.name}) > 1
@@ -150,11 +150,11 @@ class _Doctor:
         document = self._ask((*ASKED, Message(ASSISTANT, "", calls), *results))
         if document:
             second = read_reply(document, ASKED, FUNCTIONS)
-            self._found.cached_tokens = second.usage.cached_tokens
+            self._diagnosis.cached_tokens = second.usage.cached_tokens
 
     def try_stream(self) -> None:
         """Whether the server streams."""
-        diagnosis = self._found
+        diagnosis = self._diagnosis
         if diagnosis.stream in ("only", "always") or diagnosis.requests >= MAX_REQUESTS:
             return
         status, content_type, body = self._send(ASKED, {"stream": True})
@@ -162,14 +162,14 @@ class _Doctor:
 
     def find_context_window(self) -> None:
         """The context window, which some servers say in their list of models."""
-        if self._found.requests >= MAX_REQUESTS:
+        if self._diagnosis.requests >= MAX_REQUESTS:
             return
-        self._found.requests += 1
+        self._diagnosis.requests += 1
         listed = self._model.listing()
         meta = listed.get("meta")
         known = {**listed, **meta} if isinstance(meta, Mapping) else listed
         windows = (known.get(name) for name in _WINDOWS)
-        self._found.context_window = next((value for value in windows if type(value) is int and value > 0), None)
+        self._diagnosis.context_window = next((value for value in windows if type(value) is int and value > 0), None)
 
     def _ask(self, messages: tuple[Message, ...]) -> dict[str, Any] | None:
         """A chat completion; an empty one where another try may bring it, None where nothing cures the refusal."""
@@ -184,24 +184,24 @@ class _Doctor:
             choice = first_choice(document.get("choices"))
             if choice and not document.get("error") and not choice.get("error") and choice.get("finish_reason") != "error":
                 if stream:
-                    self._found.stream = "only" if self._found.settings.get("stream") else "always"
+                    self._diagnosis.stream = "only" if self._diagnosis.settings.get("stream") else "always"
                 self._document = document
                 return document
         if status in (400, 422, 500) and self._cure(text):
             return {}
         if status in (408, 409, 429) or status >= 500 or status == 200:
-            if self._found.requests < MAX_REQUESTS - 1 and status != 200 and not self._given_up:
+            if self._diagnosis.requests < MAX_REQUESTS - 1 and status != 200 and not self._given_up:
                 return {}
-            self._found.problems.append(f"it fails (HTTP {status}): {text}")
+            self._diagnosis.problems.append(f"it fails (HTTP {status}): {text}")
             return None
-        self._found.problems.append(f"it refuses the request (HTTP {status}): {text}")
+        self._diagnosis.problems.append(f"it refuses the request (HTTP {status}): {text}")
         return None
 
     def _cure(self, text: str) -> bool:
         """Take up the setting that a refusal asks for, if it is not there yet."""
         for pattern, settings in _CURES:
-            if re.search(pattern, text, re.IGNORECASE) and not settings.items() <= self._found.settings.items():
-                self._found.settings |= settings
+            if re.search(pattern, text, re.IGNORECASE) and not settings.items() <= self._diagnosis.settings.items():
+                self._diagnosis.settings |= settings
                 self._model.settings = self._model.settings.model_copy(update=settings)
                 return True
         return bool(re.search(r"blank|empty", text, re.IGNORECASE)) and self._model.fill_empty_texts()
@@ -216,11 +216,11 @@ class _Doctor:
             fields["seed"] = 7
         if settings.stream or more.get("stream"):
             fields |= {"stream": True, "stream_options": {"include_usage": True}}
-        self._found.requests += 1
+        self._diagnosis.requests += 1
         try:
             status, headers, body = self._model.exchange(messages, fields)
         except InfrastructureError as error:
-            if self._found.requests == 1:
+            if self._diagnosis.requests == 1:
                 raise
             return 500, "", str(error).encode()
         wait = asked_wait_s(headers)

@@ -177,11 +177,16 @@ def load(dataset_id: str, root: str | Path | None = None) -> Any:
 
 def summarise(dataset_id: str, root: str | Path | None = None) -> dict[str, Any]:
     """Compute the figures of a named dataset that was built below `root`, by default Minari's own: its size, and the means of
-    return, normalised score (100 is the expert on the test tasks), success and cost of its episodes on the train tasks."""
+    return, normalised score (100 is the expert on the test tasks), success, cost and coverage of its episodes on the train
+    tasks. Coverage is the share of the actions allowed at some step of an episode that are taken in it; `unlikeliest` is the
+    lowest probability with which a policy took the action that it took."""
     minari = require("minari", "data")
     dataset = load(dataset_id, root)
-    returns, costs, passed = [], [], []
+    returns, costs, passed, covered, unlikeliest = [], [], [], [], 1.0
     for episode in dataset.iterate_episodes():
+        allowed = episode.infos["action_mask"][:-1].astype(np.bool_).any(axis=0)
+        covered.append(len(np.unique(episode.actions)) / int(allowed.sum()))
+        unlikeliest = min(unlikeliest, float(np.exp(episode.infos[LOG_PROBABILITIES].min())))
         returns.append(float(np.sum(episode.rewards)))
         costs.append(float(np.sum(episode.infos["costs"])))
         passed.append(bool(episode.infos["is_success"][-1]))
@@ -195,5 +200,7 @@ def summarise(dataset_id: str, root: str | Path | None = None) -> dict[str, Any]
         "normalised_score": float(np.mean(scores)),
         "success": float(np.mean(passed)),
         "mean_cost": float(np.mean(costs)),
+        "coverage": float(np.mean(covered)),
+        "unlikeliest": unlikeliest,
         "size_mb": sum(file.stat().st_size for file in files if file.is_file()) / 1e6,
     }

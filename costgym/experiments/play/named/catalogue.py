@@ -12,6 +12,7 @@ from typing import Any
 from costgym.agents.base import NUMERIC, PLAN_CALLS, SESSION, Agent
 from costgym.agents.oracle import ExpectedOptimumAgent
 from costgym.agents.registry import make_agent
+from costgym.agents.sessions.soft import SoftAgent
 from costgym.agents.stages.policy import StageAgent, run_of
 from costgym.simulators.errors import check_known
 
@@ -20,7 +21,14 @@ VERSION = "v0"
 FLAT = "-flat"
 EPISODES = 2_400  # episodes of each named dataset, but of sessions, which are a hundred times as long
 COST_LIMIT = 10.0  # mean price of an episode that policies of the constrained world must keep, in credits
+SESSION_1 = "costgym/MarketplaceSession-v1"
+EPSILON = 0.2  # chance of any allowed action in the stochastic policies of sessions of version 1
+SHARE = 0.8  # of every limit, which the policies of `under-budget` may use
 EXPERT_MULTIPLIER = 0.035  # what a credit costs its expert beyond its price: with it the mean keeps `COST_LIMIT`
+
+
+KINDS = ("random", "medium", "expert", "mixed", "replay")
+SOFT_KINDS = ("random", "medium", "expert", "mixed", "under-budget")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +48,7 @@ class Family:
     episodes: int = EPISODES
     references: int = 2_000
     infos: tuple[str, ...] = ()  # further infos of its datasets
+    kinds: tuple[str, ...] = KINDS  # kinds of its datasets
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +114,22 @@ FAMILIES = (
         references=300,
         infos=("budget_remaining_price", "budget_remaining_seconds"),
     ),
+    Family(
+        "sessions-v1",
+        SESSION_1,
+        {"split": "train"},
+        "Sessions of version 1, level `medium`: a hundred queries over tools that drift, under one budget of money and time.",
+        partial(make_agent, "informed", SESSION_1),
+        "`informed`, which knows all regimes, prices and queries, those to come too, not the luck of calls; privileged, "
+        "deterministic",
+        1,
+        rules=("random", "paced"),
+        episodes=240,
+        references=300,
+        infos=("budget_remaining_price", "budget_remaining_seconds"),
+        kinds=SOFT_KINDS,
+    ),
 )
-KINDS = ("random", "medium", "expert", "mixed", "replay")  # kinds of datasets that every world has
 
 
 def family_of(name: str) -> Family:
@@ -119,7 +142,7 @@ def family_of(name: str) -> Family:
 def dataset_names(flat: bool = False) -> list[str]:
     """The ids of the named datasets, or of their flat variants."""
     end = FLAT if flat else ""
-    return [f"{NAMESPACE}/{family.name}/{kind}{end}-{VERSION}" for family in FAMILIES for kind in KINDS]
+    return [f"{NAMESPACE}/{family.name}/{kind}{end}-{VERSION}" for family in FAMILIES for kind in family.kinds]
 
 
 def recipe_of(dataset_id: str) -> Recipe:
@@ -135,6 +158,8 @@ def recipe_of(dataset_id: str) -> Recipe:
 
 def _parts(family: Family, kind: str) -> tuple[str, tuple[Part, ...]]:
     """The policies of a kind of dataset, in words and as parts."""
+    if family.kinds == SOFT_KINDS:
+        return _soft_parts(family, kind)
     stages: list[Callable[[], Agent]]
     if family.rules:
         stages = [partial(make_agent, name, family.env_id) for name in family.rules]
@@ -153,5 +178,29 @@ def _parts(family: Family, kind: str) -> tuple[str, tuple[Part, ...]]:
         "mixed": (f"A third each of random actions, of {after}, and of the expert.", (random, medium, expert)),
         "replay": (f"Equal parts of {replay}.", tuple(stages)),
     }
+    summary, makers = chosen[kind]
+    return summary, tuple(Part(make, family.episodes // len(makers)) for make in makers)
+
+
+def soft(family: Family, name: str, share: float = 1.0) -> Agent:
+    """A rule for sessions as the stochastic policy that datasets of version 1 are played by."""
+    return SoftAgent(make_agent(name, family.env_id), EPSILON, share)
+
+
+def _soft_parts(family: Family, kind: str) -> tuple[str, tuple[Part, ...]]:
+    """The same for datasets whose probabilities off-policy estimates can use, and one whose sessions keep every limit."""
+    any_action = f"any allowed action with the chance {EPSILON:g}, each as likely"
+    random, medium, expert = partial(make_agent, "random", family.env_id), partial(soft, family, "paced"), family.expert
+    explored = partial(soft, family, "informed")
+    tight = partial(soft, family, "paced", SHARE), partial(soft, family, "informed", SHARE)
+    chosen: dict[str, tuple[str, tuple[Callable[[], Agent], ...]]] = {
+        "random": ("Actions drawn uniformly from those that the mask allows.", (random,)),
+        "medium": (f"The rule `paced`, and {any_action}.", (medium,)),
+        "expert": (f"The expert: {family.expert_text}.", (expert,)),
+        "mixed": (f"A third each of random actions, of `paced` and of `informed`; the last two play {any_action}.",
+                  (random, medium, explored)),
+        "under-budget": (f"A half each of `paced` and `informed`, which play {any_action}, and make no call after {SHARE:.0%} "
+                         "of the money or of the time, so that no session breaks a limit.", tight),
+    }  # fmt: skip
     summary, makers = chosen[kind]
     return summary, tuple(Part(make, family.episodes // len(makers)) for make in makers)

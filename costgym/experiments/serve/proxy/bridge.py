@@ -59,7 +59,7 @@ class Bridge:
         self._gone = False
         self._problem: str | None = None
         self._prices: dict[str, float] | None = None  # as the client was told them last
-        self._own = 0
+        self._requests_sent = 0
 
     async def run(self) -> None:
         """Pass messages on until the client leaves. A server that ends is reported to the client, call by call."""
@@ -128,9 +128,9 @@ class Bridge:
                 listed: list[dict[str, Any]] = []
                 list_params: dict[str, Any] = {key: value for key, value in (params or {}).items() if key == "_meta"}
                 for _ in range(LONGEST_LIST):
-                    self._own += 1
+                    self._requests_sent += 1
                     request = types.JSONRPCRequest(
-                        jsonrpc="2.0", id=f"costgym-{self._own}", method="tools/list", params=list_params or None
+                        jsonrpc="2.0", id=f"costgym-{self._requests_sent}", method="tools/list", params=list_params or None
                     )
                     answer = await self._wait_for(request, self._timeout_s)
                     if not isinstance(answer, types.JSONRPCResponse):

@@ -186,7 +186,7 @@ class Endpoint:
                 raise Refused(f"{self._limits.sessions} sessions are open; end one first", status=503)
             if most and sum(other == client for other in self._clients.values()) >= most:
                 raise Refused(f"all {most} sessions of this address are open; end one first", status=429)
-            proxy = self._asked(request)
+            proxy = self._proxy_for(request)
         except CostGymError as error:
             await JSONResponse({"error": str(error)}, error.status if isinstance(error, Refused) else 400)(scope, receive, send)
             return
@@ -224,7 +224,7 @@ class Endpoint:
                 with anyio.CancelScope(shield=True):
                     await transport.terminate()
 
-    def _asked(self, request: Request) -> Proxy:
+    def _proxy_for(self, request: Request) -> Proxy:
         """The proxy with the settings in an address."""
         settings, query = self._proxy.settings, request.query_params
         seed = query.get("seed")

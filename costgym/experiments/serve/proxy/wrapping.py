@@ -151,7 +151,7 @@ class _WrappedCall:
             return self.value
         if reply.failed:
             return self._fault(reply)
-        if self._fault is _told or (reply.status in SILENT and isinstance(self.value, str)):
+        if self._fault is _text_of or (reply.status in SILENT and isinstance(self.value, str)):
             return reply.text
         if reply.status is Status.EMPTY:
             return None
@@ -210,7 +210,7 @@ def _agents_tool(tool: Any, session: Session) -> Any:
         except ValueError:
             arguments = {}
         arguments = arguments if isinstance(arguments, dict) else {}
-        return await _make_async(_WrappedCall(session, tool.name, arguments, _told), lambda: invoke(context, text))
+        return await _make_async(_WrappedCall(session, tool.name, arguments, _text_of), lambda: invoke(context, text))
 
     wrapped = copy(tool)
     wrapped.on_invoke_tool = invoked
@@ -220,7 +220,7 @@ def _agents_tool(tool: Any, session: Session) -> Any:
 def _langchain_tool(tool: Any, session: Session) -> Any:
     """A copy of a tool of LangChain, whose inner functions are wrapped."""
     changed = {
-        field: _function(getattr(tool, field), tool.name, session, _told)
+        field: _function(getattr(tool, field), tool.name, session, _text_of)
         for field in ("func", "coroutine")
         if getattr(tool, field, None) is not None
     }
@@ -244,5 +244,5 @@ def _raised(reply: Reply) -> Any:
     raise _FAULTS.get(reply.status, Fault)(reply.text or "", reply.status.label, reply.retry_after_s)
 
 
-def _told(reply: Reply) -> Any:
+def _text_of(reply: Reply) -> Any:
     return reply.text

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from costgym.agents.deer.language_model import IGNORED
 from costgym.agents.deer.settings import DeerSettings
-from costgym.agents.deer.writing import CONTROL, DECIDE, END, NONE, QUERY, TOOLS, Writing, completion_ids, place, prompt_ids
+from costgym.agents.deer.writing import CONTROL, DECIDE, END, NONE, QUERY, TOOLS, Writing, completion_ids, prompt_ids, slot
 from costgym.simulators.decision.samples import Example
 from costgym.simulators.draws import stable_generator
 
@@ -42,7 +42,7 @@ class TokenRow(NamedTuple):
 
 def first_word(tokenizer: Any, slots: int) -> int:
     """Return the id of the first ordinary word, which follows the control tokens and the candidates' position tokens."""
-    return 1 + int(max(tokenizer.convert_tokens_to_ids([*CONTROL, *map(place, range(slots))])))
+    return 1 + int(max(tokenizer.convert_tokens_to_ids([*CONTROL, *map(slot, range(slots))])))
 
 
 def retrieval_rows(steps: int, tokenizer: Any, slots: int, settings: DeerSettings) -> list[TokenRow]:
@@ -54,22 +54,22 @@ def retrieval_rows(steps: int, tokenizer: Any, slots: int, settings: DeerSetting
     luck = stable_generator(settings.seed, "deer look-up")
     first, most = first_word(tokenizer, slots), len(tokenizer)
     tools, query, decide, none, end = tokenizer.convert_tokens_to_ids([TOOLS, QUERY, DECIDE, NONE, END])
-    marks = tokenizer.convert_tokens_to_ids([place(index) for index in range(slots)])
+    marks = tokenizer.convert_tokens_to_ids([slot(index) for index in range(slots)])
     rows = []
     for _ in range(steps):
         lengths = luck.integers(1, MAX_TOOL_WORDS + 1, slots).tolist()
         owner = [mark for mark, length in zip(marks, lengths, strict=True) for _ in range(length)]
         starts = luck.integers(first, most, (settings.batch_size, len(owner)))
         for words in starts.tolist():
-            asked_words = _asked(words, owner, marks, first, most, luck)
-            answers = [_owner([word], words, owner, none) for word in asked_words]
+            query_words = _drawn(words, owner, marks, first, most, luck)
+            answers = [_owner([word], words, owner, none) for word in query_words]
             prompt = [tools, *(token for pair in zip(owner, words, strict=True) for token in pair), query]
-            labels = [IGNORED] * (len(prompt) + 1) + [*answers, _owner(asked_words, words, owner, none)]
-            rows.append(TokenRow([*prompt, *asked_words, decide, end], labels))
+            labels = [IGNORED] * (len(prompt) + 1) + [*answers, _owner(query_words, words, owner, none)]
+            rows.append(TokenRow([*prompt, *query_words, decide, end], labels))
     return rows
 
 
-def _asked(words: Sequence[int], owner: Sequence[int], marks: Sequence[int], first: int, most: int, luck: Any) -> list[int]:
+def _drawn(words: Sequence[int], owner: Sequence[int], marks: Sequence[int], first: int, most: int, luck: Any) -> list[int]:
     """Draw query words: some from one tool, some from any tool, and some from all words."""
     query: list[int] = luck.integers(first, most, WORDS_ASKED).tolist()
     if luck.random() < NOTHING:
@@ -134,7 +134,7 @@ def renamed(row: TokenRow, gold: int | None, slots: int, tokenizer: Any, luck: A
     contain a synonym.
     """
     control = set(tokenizer.convert_tokens_to_ids(list(CONTROL)))
-    slots_by_token = {tokenizer.convert_tokens_to_ids(place(index)): index for index in range(slots)}
+    slots_by_token = {tokenizer.convert_tokens_to_ids(slot(index)): index for index in range(slots)}
     asks = tokenizer.convert_tokens_to_ids(QUERY)
     split = row.input_ids.index(asks)
     query = set(row.input_ids[split:]) - control - slots_by_token.keys()

@@ -20,6 +20,7 @@ from costgym.simulators.decision.training_set import CANDIDATES, training_set
 from costgym.simulators.errors import ConfigError
 from costgym.simulators.retrieval.sentences import MINILM, is_sentence_encoder, sentence_embedding
 from costgym.simulators.scenario import Scenario, load_scenario
+from costgym.simulators.tools import Tool
 
 Counts = Mapping[str, tuple[int, int, int]]
 
@@ -57,35 +58,51 @@ def train_deer(
     with open_run(out, wanted, resume=resume, callback=callback, files=(TOKENIZER,)) as run:
         if (done := run.done()) is not None:
             return done
-        import torch
-
-        from costgym.experiments.train.deer.learning import DeerLearner
-        from costgym.experiments.train.loop import optimise
-
         known, slots = training_examples(scenario, data, chosen, counts)
         tools = {tool.name: tool for example in known for tool in example.candidates}
         seen = [tools[name] for name in sorted(tools)]
         run.say(f"{len(known)} samples about {len(seen)} tools for training")
+
+        def measured(decider: TrainedDecider) -> dict[str, float]:
+            return measure(decider, scenario, data, counts)
+
         if is_sentence_encoder(chosen.model):
-            return _match(run, chosen, known, lambda decider: measure(decider, scenario, data, counts), save_every)
+            return _match(run, chosen, known, measured, save_every)
         run.update(slots=slots, common=common_words(seen) if chosen.small else ())
-        config = run.config
-        assert isinstance(config, DeerConfig)
-        tokenizer = _tokenizer(run.folder, config, known, seen)
-        model = build_model(config, tokenizer)
-        if torch.cuda.is_available():
-            model = model.to("cuda")
-        writing = writing_of(config)
-        decider = LearntDecider(model, tokenizer, writing, "deer", source_of(config))
-        learner = DeerLearner(
-            model,
-            chosen,
-            tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id,
-            retrieval_rows(chosen.retrieval_steps if chosen.small else 0, tokenizer, config.slots, chosen),
-            rows_of(known, writing, tokenizer, chosen),
-            lambda: measure(decider, scenario, data, counts),
-        )
-        return optimise(run, learner, save_every)
+        return _write(run, chosen, known, seen, measured, save_every)
+
+
+def _write(
+    run: TrainingRun,
+    settings: DeerSettings,
+    known: Sequence[Example],
+    seen: Sequence[Tool],
+    measured: Callable[[TrainedDecider], dict[str, float]],
+    save_every: int,
+) -> TrainingResult:
+    """Train a policy on a language model, which writes its decisions."""
+    import torch
+
+    from costgym.experiments.train.deer.learning import DeerLearner
+    from costgym.experiments.train.loop import optimise
+
+    config = run.config
+    assert isinstance(config, DeerConfig)
+    tokenizer = _tokenizer(run.folder, config, known, seen)
+    model = build_model(config, tokenizer)
+    if torch.cuda.is_available():
+        model = model.to("cuda")
+    writing = writing_of(config)
+    decider = LearntDecider(model, tokenizer, writing, "deer", source_of(config))
+    learner = DeerLearner(
+        model,
+        settings,
+        tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id,
+        retrieval_rows(settings.retrieval_steps if settings.small else 0, tokenizer, config.slots, settings),
+        rows_of(known, writing, tokenizer, settings),
+        lambda: measured(decider),
+    )
+    return optimise(run, learner, save_every)
 
 
 def _match(

@@ -165,7 +165,9 @@ def _warm_up(folder: Path, model: Any, tokenizer: Any, rows: list[Conversation],
     import trl
 
     taught = [tokenize(tokenizer, row) for row in rows]
-    learnt = [{"input_ids": row.ids, "assistant_masks": np.isin(range(len(row.ids)), row.said).astype(int)} for row in taught]
+    learnt = [
+        {"input_ids": row.ids, "assistant_masks": np.isin(range(len(row.ids)), row.learnt_at).astype(int)} for row in taught
+    ]
     arguments = trl.SFTConfig(
         output_dir=str(folder / ".warm-up"),
         max_steps=settings.warm_start_steps,
@@ -211,6 +213,28 @@ def _quiet() -> dict[str, Any]:
 # -- GRPO ---------------------------------------------------------------------------------------------------------------------
 
 
+def _follower(run: TrainingRun, steps: int, checkpoint: Path | None, metrics: dict[str, float]) -> Any:
+    """A callback of the trainer that keeps the last `metrics`, reports each step and stops where the run says so."""
+    import transformers
+
+    class Follower(transformers.TrainerCallback):  # type: ignore[misc]
+        stopped = False
+
+        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+            if not logs or "reward" not in logs:
+                return
+            step = int(state.global_step)
+            metrics.update({name: float(logs[key]) for name, key in _LOGGED.items() if key in logs})
+            odd = sorted(name for name, value in metrics.items() if not math.isfinite(value))
+            if odd:
+                raise TrainingFailed(step, f"{odd[0]} is {metrics[odd[0]]}", checkpoint)
+            self.stopped = run.report(TrainingStep("", step, step, steps, metrics)) and step < steps
+            control.should_training_stop = control.should_training_stop or self.stopped
+            control.should_save = control.should_save or self.stopped
+
+    return Follower()
+
+
 def _optimise(
     run: TrainingRun, world: GrpoWorld, model: Any, tokenizer: Any, steps: int, settings: GrpoSettings
 ) -> TrainingResult:
@@ -230,22 +254,7 @@ def _optimise(
     warm = run.folder / WARM_START
     checkpoint = before or (warm if warm.exists() else None)
 
-    class Follower(transformers.TrainerCallback):  # type: ignore[misc]
-        stopped = False
-
-        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
-            if not logs or "reward" not in logs:
-                return
-            step = int(state.global_step)
-            metrics.update({name: float(logs[key]) for name, key in _LOGGED.items() if key in logs})
-            odd = sorted(name for name, value in metrics.items() if not math.isfinite(value))
-            if odd:
-                raise TrainingFailed(step, f"{odd[0]} is {metrics[odd[0]]}", checkpoint)
-            self.stopped = run.report(TrainingStep("", step, step, steps, metrics)) and step < steps
-            control.should_training_stop = control.should_training_stop or self.stopped
-            control.should_save = control.should_save or self.stopped
-
-    follower = Follower()
+    follower = _follower(run, steps, checkpoint, metrics)
     few = math.gcd(settings.num_generations * settings.groups, _AT_ONCE)
     half = settings.bf16 and settings.model is not None
     arguments = trl.GRPOConfig(

@@ -10,7 +10,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from costgym.agents.base import NUMERIC, SESSION
+from costgym.agents.base import NUMERIC, SESSION, view_of
 from costgym.envs.marketplace import Observation
 from costgym.experiments.train.sb3.vec_env import NativeVecEnv
 from costgym.simulators.ledger import RESOURCES
@@ -18,7 +18,7 @@ from costgym.simulators.status import LIMITS
 
 MASK, LEFT = "action_mask", "left"  # what observations hold besides the environment's own arrays
 MOST_LEFT = 1e6  # stands for no limit
-SESSION_SCALE = 1 / 50  # factor on the rewards of sessions, whose values add up to a thousand credits
+SESSION_SCALE = 2.0  # factor on the mean reward of a query in a session, whose value is some ten credits
 
 
 class Finished(NamedTuple):
@@ -35,22 +35,23 @@ class ToolVecEnv(NativeVecEnv):
     steps cost.
 
     `finished` are the episodes that have ended since the list was last cleared; `show_mask` adds the action mask to
-    observations, for algorithms without action masking. Observations of sessions have `left` added: what is left of the money
-    and of the time, which `info` tells. A tool that has refused a call at its rate limit or quota is masked for the rest of the
-    episode, or of the query in a session: asking it again is free, in vain, and hardly changes what is observed, so that a
-    greedy policy would do it for ever.
+    observations, for algorithms without action masking. Sessions of version 0 have `left` added to observations: what is left
+    of the money and of the time, which `info` tells. A tool that has refused a call at its rate limit or quota is masked for
+    the rest of the episode, or of the query in a session: asking it again is free, in vain, and hardly changes what is
+    observed, so that a greedy policy would do it for ever.
     """
 
     def __init__(self, num_envs: int, show_mask: bool = False, env_id: str = NUMERIC, **settings: Any) -> None:
         super().__init__(num_envs, env_id=env_id, **settings)
-        self._show_mask, self._sessions = show_mask, env_id == SESSION
-        self._scale = SESSION_SCALE if self._sessions else 1.0
+        self._show_mask, self._sessions = show_mask, view_of(env_id) == SESSION
+        self._shows_left = env_id == SESSION
+        self._scale = SESSION_SCALE / self.env.scalar.rules.queries if self._sessions else 1.0
         self._query = np.zeros(num_envs, np.int64)
         self._shut = np.zeros((num_envs, int(self.action_space.n)), np.bool_)
         parts = self.env.single_observation_space
         assert isinstance(parts, gym.spaces.Dict)
         mask = {MASK: gym.spaces.Box(0, 1, (int(self.action_space.n),), np.float32)} if show_mask else {}
-        left = {LEFT: gym.spaces.Box(-MOST_LEFT, MOST_LEFT, (2,), np.float32)} if self._sessions else {}
+        left = {LEFT: gym.spaces.Box(-MOST_LEFT, MOST_LEFT, (2,), np.float32)} if self._shows_left else {}
         self.observation_space: gym.Space[Any] = gym.spaces.Dict({**parts.spaces, **mask, **left})
         self.multipliers: dict[str, float] = {}
         self.finished: list[Finished] = []
@@ -94,7 +95,7 @@ class ToolVecEnv(NativeVecEnv):
 
     def _seen(self, observation: Observation) -> Observation:
         shown = {MASK: self.action_masks().astype(np.float32)} if self._show_mask else {}
-        if self._sessions:
+        if self._shows_left:
             left = [self.info[f"budget_remaining_{name}"] for name in ("price", "seconds")]
             shown[LEFT] = np.clip(np.stack(left, -1), -MOST_LEFT, MOST_LEFT).astype(np.float32)
         return {**observation, **shown}

@@ -23,7 +23,7 @@ class ToolPolicy(MaskableActorCriticPolicy):  # type: ignore[misc]
 
     network: torch.nn.Module
 
-    def __init__(self, *args: Any, network: NetworkSettings, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, network: Any, **kwargs: Any) -> None:
         self._network_settings = network
         super().__init__(*args, **kwargs)
 
@@ -61,15 +61,16 @@ class ToolPolicy(MaskableActorCriticPolicy):  # type: ignore[misc]
 
 
 class SessionPolicy(ToolPolicy):
-    """The same with the network of sessions on counted features, which reads what is `left` of the budget too."""
+    """The same with the network of sessions on counted features; `network` are the sessions' rules. In version 0 it reads what
+    is `left` of the budget too."""
 
     def _build(self, lr_schedule: Callable[[float], float]) -> None:
-        self.network = SessionNetwork("counts")
+        self.network = SessionNetwork.of_rules(self._network_settings)
         self.optimizer = self.optimizer_class(self.network.parameters(), lr=lr_schedule(1.0), **self.optimizer_kwargs)
 
     def _read(self, obs: Observation) -> tuple[Tensor, Tensor]:
-        every_action = torch.ones(len(obs[LEFT]), self.action_space.n, dtype=torch.bool)  # the masks are the distribution's
-        logits, values = self.network(obs, obs[LEFT], every_action)
+        every_action = torch.ones(len(obs["query"]), self.action_space.n, dtype=torch.bool)  # the masks are the distribution's
+        logits, values = self.network(obs, obs.get(LEFT), every_action)
         return logits, values
 
 

@@ -20,7 +20,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import Logger, configure
 from stable_baselines3.common.utils import set_random_seed
 
-from costgym.agents.base import NUMERIC
+from costgym.agents.base import SESSION, view_of
 from costgym.agents.checkpoints import OPTIMIZER, load_weights, read_state, read_tensors
 from costgym.agents.networks import not_finite
 from costgym.agents.settings import NetworkSettings
@@ -136,14 +136,16 @@ class Sb3Run:
     def _model(self, env: ToolVecEnv) -> Any:
         settings, config = self.settings, self.run.config
         set_random_seed(stable_integer(settings.seed, "weights") % 2**31)
-        network_settings = NetworkSettings(hidden_size=settings.hidden_size, rounds=settings.rounds)
+        in_sessions = view_of(config.env) == SESSION
+        of_tools = NetworkSettings(hidden_size=settings.hidden_size, rounds=settings.rounds)
+        network_settings = env.env.scalar.rules if in_sessions else of_tools
         # the learning rate is replaced by our own schedule, and so is DQN's exploration rate
         usual: dict[str, Any] = {"learning_rate": 1.0, "policy_kwargs": {"network": network_settings}, **settings.of_sb3()}
         if isinstance(settings, DqnSettings):
             model: Any = MaskedDQN(ToolValuePolicy, env, **usual)
             model.exploration_schedule = lambda _: settings.exploration(self.share(model.num_timesteps))
         else:
-            model = MaskablePPO(ToolPolicy if config.env == NUMERIC else SessionPolicy, env, **usual)
+            model = MaskablePPO(SessionPolicy if in_sessions else ToolPolicy, env, **usual)
         model.lr_schedule = lambda _: self.learning_rate(model.num_timesteps)
         model.set_logger(_logger(self.run.folder))
         network = network_of(model)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from costgym.agents.base import NUMERIC, SESSION
+from costgym.agents.base import NUMERIC, SESSION, SESSIONS_1, view_of
 from costgym.agents.sb3 import Sb3Config
 from costgym.agents.sessions.learnt import SessionConfig
 from costgym.experiments.train.run import Callback, TrainingResult, check_steps, open_run, require_modules
@@ -38,24 +38,25 @@ def train_ppo(
 ) -> TrainingResult:
     """Train MaskablePPO into the folder of a run, the agent ``sb3:OUT``; the same seed and steps give the same weights.
 
-    `env` is ``costgym/Marketplace-v0``, or ``costgym/MarketplaceSession-v0``, whose agent is ``sessions:OUT``. `scenario`, None
-    for ``marketplace``, may be a folder of worlds, such as ``worlds/train``: every segment then plays other worlds of it. Give
-    `steps`, decisions, or `minutes` of wall-clock time after compilation; 5 minutes if neither is given. `split` is ``train``,
-    or ``train-large`` of generated worlds. `budget` limits resources, None for the scenario's; unaffordable calls are masked in
-    training and evaluation. `lagrangian` constrains the mean cost per episode: one constraint, several, limits by resource such
-    as ``{"price": 7, "seconds": 20}``, or a number, which limits the mean price. `callback` receives steps and messages; if it
-    asks to stop, the run ends at the next checkpoint. With `resume` False the run starts again; `settings` are further fields
-    of `PpoSettings`, or of `DqnSettings` if `train_dqn` passes ``dqn``.
+    `env` is ``costgym/Marketplace-v0``, or sessions, whose agent is ``sessions:OUT``: ``costgym/MarketplaceSession-v1``, one of
+    its levels' ids, or version 0. `scenario`, None for ``marketplace``, may be a folder of worlds, such as ``worlds/train``:
+    every segment then plays other worlds of it. Give `steps`, decisions, or `minutes` of wall-clock time after compilation; 5
+    minutes if neither is given. `split` is ``train``, or ``train-large`` of generated worlds. `budget` limits resources, None
+    for the scenario's; unaffordable calls are masked in training and evaluation. `lagrangian` constrains the mean cost per
+    episode: one constraint, several, limits by resource such as ``{"price": 7, "seconds": 20}``, or a number, which limits the
+    mean price. `callback` receives steps and messages; if it asks to stop, the run ends at the next checkpoint. With `resume`
+    False the run starts again; `settings` are further fields of `PpoSettings`, or of `DqnSettings` if `train_dqn` passes
+    ``dqn``.
 
     Returns the metrics of the last update. Raises ConfigError or UnknownName if a setting is invalid, the world has no such
     split, or the folder holds another run; TrainingFailed if the loss is NaN (the last good checkpoint is kept); DataError for
     a damaged checkpoint.
     """
     kind: type[PpoSettings | DqnSettings] = PpoSettings if algorithm == "ppo" else DqnSettings
-    in_sessions = env == SESSION
-    check_known("environment to learn in", env, (NUMERIC, SESSION))
+    in_sessions = view_of(env) == SESSION
+    check_known("environment to learn in", env, (NUMERIC, *SESSIONS_1, SESSION))
     if in_sessions and algorithm == "dqn":
-        raise ConfigError("env", f"DQN learns in {NUMERIC}; train PPO in {SESSION}")
+        raise ConfigError("env", f"DQN learns in {NUMERIC}; train PPO in {env}")
     chosen = kind(**{"seed": seed, **(OF_SESSIONS if in_sessions else {}), **settings})
     require_modules("torch", "stable_baselines3", "sb3_contrib", "safetensors", "numba")
     if steps is not None and minutes is not None:
@@ -75,7 +76,7 @@ def train_ppo(
         "env_settings": {"split": split, "enforcement": "refuse", "cost": constraints[0].resource if constraints else "price"},
     }
     if in_sessions:
-        config: Sb3Config | SessionConfig = _session_config(scenario, budget, settings, shared)
+        config: Sb3Config | SessionConfig = _session_config(env, scenario, budget, settings, shared)
     else:
         config = _marketplace_config(algorithm, scenario or "marketplace", budget, chosen, shared)
     with open_run(out, config, resume=resume, callback=callback) as run:
@@ -113,6 +114,7 @@ def _marketplace_config(
 
 
 def _session_config(
+    env: str,
     scenario: str | Path | Scenario | None,
     budget: Mapping[str, float] | None,
     settings: Mapping[str, Any],
@@ -120,14 +122,14 @@ def _session_config(
 ) -> SessionConfig:
     """The configuration of a run in sessions; see `train_ppo` for errors."""
     if scenario is not None:
-        raise ConfigError("scenario", f"{SESSION} draws its own tools; leave the scenario out")
+        raise ConfigError("scenario", f"{env} draws its own tools; leave the scenario out")
     if of_others := [name for name in OF_THE_MARKETPLACE if name in settings]:
-        raise ConfigError(of_others[0], f"is a setting of {NUMERIC}; leave it out in {SESSION}")
+        raise ConfigError(of_others[0], f"is a setting of {NUMERIC}; leave it out in {env}")
     env_settings = shared["env_settings"]
     if env_settings["split"] != "train":
-        raise ConfigError("split", f"expected train in {SESSION}, got {env_settings['split']}")
+        raise ConfigError("split", f"expected train in {env}, got {env_settings['split']}")
     limits = {} if budget is None else {"budget": Budget.from_mapping(budget).as_dict()}
-    return SessionConfig(**{**shared, "env_settings": {**env_settings, "memory": "counts", **limits}})
+    return SessionConfig(env=env, **{**shared, "env_settings": {**env_settings, "memory": "counts", **limits}})
 
 
 def train_dqn(out: str | Path, scenario: str | Path | Scenario | None = None, seed: int = 0, **options: Any) -> TrainingResult:

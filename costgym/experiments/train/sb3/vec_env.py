@@ -6,7 +6,8 @@
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,10 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from costgym.agents.base import NUMERIC, SESSION
+from costgym import LEVEL_IDS
+from costgym.agents.base import NUMERIC, SESSION, SESSION_1
 from costgym.envs.marketplace import Observation
-from costgym.envs.native import MarketplaceVectorEnv, SessionVectorEnv
+from costgym.envs.native import MarketplaceVectorEnv, SessionVectorEnv, SessionVectorEnvV1
 from costgym.envs.vector.marketplace import NativeVectorEnv
 from costgym.simulators.draws import stable_integer
 from costgym.simulators.errors import check_known, require
@@ -24,7 +26,12 @@ from costgym.simulators.forge.folder import WorldFolder, is_folder
 from costgym.simulators.ledger import RESOURCES
 from costgym.simulators.scenario import Scenario, parse_scenario
 
-BATCHES: dict[str, type[NativeVectorEnv]] = {NUMERIC: MarketplaceVectorEnv, SESSION: SessionVectorEnv}
+BATCHES: dict[str, Callable[..., NativeVectorEnv]] = {
+    NUMERIC: MarketplaceVectorEnv,
+    SESSION: SessionVectorEnv,
+    SESSION_1: SessionVectorEnvV1,
+    **{env_id: partial(SessionVectorEnvV1, level=level) for env_id, level in LEVEL_IDS.items()},
+}
 VecEnv: Any = require("stable_baselines3.common.vec_env", "train").VecEnv
 
 
@@ -39,7 +46,7 @@ class NativeVecEnv(VecEnv):  # type: ignore[misc]
         num_envs: number of environments N.
         worlds: number of worlds that are played at a time where the scenario is a folder of worlds; a reset after `seed(n)`
             draws others.
-        env_id: ``costgym/Marketplace-v0`` or ``costgym/MarketplaceSession-v0``.
+        env_id: ``costgym/Marketplace-v0``, ``costgym/MarketplaceSession-v0``, or version 1 of sessions at one of its levels.
         settings: settings of `MarketplaceVectorEnv`, except its autoreset mode.
 
     Attributes:

@@ -18,14 +18,14 @@ class Conversation(NamedTuple):
 
     messages: list[dict[str, Any]]  # as a chat template takes them
     tools: list[dict[str, Any]]  # documents of the functions
-    asked: int = 0  # messages before the first reply that is learnt; replies among them were given to other prompts
+    begins: int = 0  # messages before the first reply that is learnt; replies among them were given to other prompts
 
 
 class TokenRow(NamedTuple):
     """An episode in tokens."""
 
     ids: list[int]  # token ids, prompt included
-    said: list[int]  # positions in `ids` of the tokens that the assistant says, in order; none is the first
+    learnt_at: list[int]  # positions in `ids` of the tokens that the assistant says, in order; none is the first
 
 
 def solve(
@@ -145,7 +145,7 @@ def token_rows(path: Path, tokenizer: Any, episodes: Iterator[Conversation], cou
     rows: list[TokenRow] = []
     for seen, conversation in enumerate(episodes):
         row = tokenize(tokenizer, conversation)
-        if row.said and len(row.ids) <= longest:
+        if row.learnt_at and len(row.ids) <= longest:
             rows.append(row)
         if len(rows) == count or seen >= 4 * count + 100:
             break

@@ -31,7 +31,7 @@ class SftLearner(Learner):
     def loss(self, step: int) -> Loss:
         size = self.settings.batch_size
         batch = self.rows[step * size : (step + 1) * size]
-        tokens = sum(len(row.said) for row in batch)
+        tokens = sum(len(row.learnt_at) for row in batch)
         total = torch.zeros((), device=self.model.device)
         for row in batch:  # one at a time: nothing is padded, and a row fills the processor
             logits, wanted = self._logits(row)
@@ -41,7 +41,7 @@ class SftLearner(Learner):
     def _logits(self, row: TokenRow) -> tuple[Any, Any]:
         """Return the logits of the tokens that are said, (said, vocabulary), and their ids, (said,)."""
         ids = torch.tensor(row.ids, device=self.model.device)
-        positions = torch.tensor(row.said, device=self.model.device)
+        positions = torch.tensor(row.learnt_at, device=self.model.device)
         with torch.autocast(self.model.device.type, torch.bfloat16, enabled=self.settings.bf16):
             logits = self.model(input_ids=ids[None], logits_to_keep=positions - 1, use_cache=False).logits[0]
         return logits, ids[positions]
@@ -54,9 +54,9 @@ class SftLearner(Learner):
             for row in self.held:
                 logits, wanted = self._logits(row)
                 total += float(cross_entropy(logits.float(), wanted, reduction="sum"))
-                tokens += len(row.said)
+                tokens += len(row.learnt_at)
                 likeliest = (logits.argmax(-1) == wanted).tolist()
-                for start, stop in _turns(row.said):
+                for start, stop in _turns(row.learnt_at):
                     turns, right = turns + 1, right + all(likeliest[start:stop])
         self.model.train()
         return {"unseen_loss": total / tokens, "unseen_turns_right": right / turns}

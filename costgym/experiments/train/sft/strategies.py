@@ -25,7 +25,7 @@ class _Talk:
 
     messages: list[Message]
     functions: list[Function]
-    asked: int  # messages before its first reply
+    begins: int  # messages before its first reply
 
 
 class Teacher(SimulatedToolPlanner):
@@ -59,7 +59,7 @@ class Teacher(SimulatedToolPlanner):
             *before, reply = talk.messages
             # the last reply is written apart: where it calls, no result would follow
             messages = [*template_messages(before), template_messages([reply])[0]]
-            conversations.append(Conversation(messages, [function.document() for function in talk.functions], talk.asked))
+            conversations.append(Conversation(messages, [function.document() for function in talk.functions], talk.begins))
         return conversations
 
 

@@ -90,7 +90,7 @@ def _train(
     if not learnt or not held:
         raise ConfigError("max_length", f"no solved episode has at most {settings.max_length} tokens; raise it or the budget")
     length, learnt_length = (
-        sum(counts) // len(learnt) for counts in zip(*((len(row.ids), len(row.said)) for row in learnt), strict=True)
+        sum(counts) // len(learnt) for counts in zip(*((len(row.ids), len(row.learnt_at)) for row in learnt), strict=True)
     )
     run.say(f"{len(learnt)} conversations of {length} tokens, {learnt_length} said")
     model = load_published(transformers.AutoModelForCausalLM, settings.model, dtype=torch.float32)
@@ -114,7 +114,7 @@ def _marks(model: Any, tokenizer: Any, rows: Sequence[TokenRow]) -> dict[str, li
     vectors in Qwen2.5-Coder are too short to ever be likely.
     """
     special = set(tokenizer.get_added_vocab().values()) - {tokenizer.eos_token_id}
-    special_learnt = sorted({row.ids[position] for row in rows for position in row.said} & special)
+    special_learnt = sorted({row.ids[position] for row in rows for position in row.learnt_at} & special)
     first, last = model.get_input_embeddings(), model.get_output_embeddings()
     layers = [first] if last.weight is first.weight else [first, last]
     names = [name.rpartition(".")[2] for name, module in model.named_modules() if any(module is layer for layer in layers)]

@@ -114,7 +114,7 @@ def text_env(scenario: Scenario, level: str | None, settings: LearntSettings) ->
     )  # fmt: skip
 
 
-def asked(settings: LearntSettings, count: int) -> Iterator[tuple[int, str]]:
+def tasks_and_levels(settings: LearntSettings, count: int) -> Iterator[tuple[int, str]]:
     """Yield pairs of task index and instruction level; each of the two coarsest levels has half the tasks (Section 3.1)."""
     for index in range(count):
         for level in settings.levels:
@@ -136,7 +136,7 @@ def demonstrations(scenario: Scenario, settings: LearntSettings) -> list[Demonst
     agent = LlmAgent(SimulatedToolPlanner(TEACHER), teacher)
     numbers = env.unwrapped.numbers[: settings.tasks]
     examples = []
-    for index, level in asked(settings, len(numbers)):
+    for index, level in tasks_and_levels(settings, len(numbers)):
         for number in range(settings.worlds):
             episode = play(env, agent, numbers[index], stable_integer(settings.seed, "teacher", level, number) >> 2)
             path, task = final_solution(teacher.roots), episode.task

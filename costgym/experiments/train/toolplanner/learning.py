@@ -142,10 +142,10 @@ def _batches(sequences: Sequence[Tokens], settings: LearntSettings, name: str) -
 
 
 class _Choice(NamedTuple):
-    """The tokens of an action and of the text before it; `own` is the number of tokens of the action."""
+    """The tokens of an action and of the text before it; `action_length` is the number of tokens of the action."""
 
     text: Tokens
-    own: int
+    action_length: int
 
     @classmethod
     def of(cls, model: PlannerModel, before: Sequence[Piece], action: str) -> "_Choice":
@@ -159,6 +159,6 @@ class _Choice(NamedTuple):
 def _own_tokens(choices: Sequence[_Choice], width: int) -> Any:
     """Return the mask of the actions' own tokens.  # (B, width)"""
     ends = torch.tensor([len(choice.text.tokens) - 1 for choice in choices])[:, None]
-    owns = torch.tensor([choice.own for choice in choices])[:, None]
+    action_lengths = torch.tensor([choice.action_length for choice in choices])[:, None]
     positions = torch.arange(width)[None]
-    return (positions < ends) & (positions >= ends - owns)
+    return (positions < ends) & (positions >= ends - action_lengths)

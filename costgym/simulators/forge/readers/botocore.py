@@ -40,7 +40,7 @@ def operations(document: Mapping[str, Any], name: str, fetch: Fetch | None = Non
         text = _text(operation.get("documentation"))
         taken = mapping(_shape(shapes, operation.get("input")).get("members"))
         words = {key: _text(mapping(member).get("documentation"), 200) for key, member in taken.items()}
-        parameters = members(_pointer(operation.get("input")), references, told=words)
+        parameters = members(_pointer(operation.get("input")), references, about=words)
         errors = (_shape(shapes, member) for member in listing(operation.get("errors")))
         codes = {mapping(mapping(error).get("error")).get("httpStatusCode") for error in errors}
         reads = label.startswith(_READS) or http.get("method") == "GET"

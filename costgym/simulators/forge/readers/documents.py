@@ -121,7 +121,7 @@ class References:
         registry = library.Registry(retrieve=self._retrieve).with_resource(_uri(name), self._resource(document))
         self._resolver = registry.resolver(_uri(name))
         self._name = name
-        self._found: dict[tuple[str, str], tuple[Any, Any]] = {}
+        self._resolved: dict[tuple[str, str], tuple[Any, Any]] = {}
 
     def _retrieve(self, uri: str) -> Any:
         """Read another file for the registry. Its name lies within the source."""
@@ -151,7 +151,7 @@ class References:
     def _look_up(self, reference: str, base: Any) -> tuple[Any, Any]:
         resolver, name = base
         key = name, reference
-        if key not in self._found:
+        if key not in self._resolved:
             file, _, pointer = reference.partition("#")
             other = name if not file else inside(name, file)
             if other is None:
@@ -161,5 +161,5 @@ class References:
             except self._errors as error:
                 cause = error.__cause__ if isinstance(error.__cause__, DataError) else None
                 raise DataError(self._name, str(cause) if cause else f"{reference!r:.120} leads nowhere", "$ref") from None
-            self._found[key] = resolved.contents, (resolved.resolver, other)
-        return self._found[key]
+            self._resolved[key] = resolved.contents, (resolved.resolver, other)
+        return self._resolved[key]

@@ -56,7 +56,7 @@ def _lists(document: Any, level: int) -> Iterator[list[Any]]:
     elif level < 3:
         for part in list(inner.values())[:MOST_LISTS]:
             if isinstance(part, dict | list):
-                yield from (found for found in _lists(part, level + 1) if any(_definition(one) for one in found))
+                yield from (listed for listed in _lists(part, level + 1) if any(_definition(one) for one in listed))
 
 
 def _toolbench(entry: Any, tool: Mapping[str, Any]) -> Any:
@@ -114,7 +114,7 @@ def operations(tools: list[Any], name: str) -> Iterator[Operation | Skipped]:
         schema: Mapping[str, Any] = next((spec[key] for key in _SCHEMAS if isinstance(spec.get(key), dict)), {})
         properties = mapping(schema.get("properties"))
         words = {key: line(mapping(item).get("description"), 200) for key, item in properties.items()}
-        parameters = members(schema, References(schema, name), told=words)
+        parameters = members(schema, References(schema, name), about=words)
         hints = mapping(spec.get("annotations"))
         reads, destructive, idempotent = (
             value if isinstance(value := hints.get(f"{hint}Hint"), bool) else None
@@ -170,14 +170,14 @@ def python_operations(content: bytes, name: str) -> Iterator[Operation | Skipped
         optional |= {
             a.arg for a, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True) if default is not None
         }
-        told = ast.get_docstring(node) or ""
-        words = {match[1]: match[2] for text in told.split("\n") if (match := _ARGUMENT.match(text))}
+        docstring = ast.get_docstring(node) or ""
+        words = {match[1]: match[2] for text in docstring.split("\n") if (match := _ARGUMENT.match(text))}
         parameters = tuple(
             Parameter(a.arg, _schema(a.annotation, classes), a.arg not in optional, "body", line(words.get(a.arg), 200))
             for a in arguments
         )
         output = _schema(node.returns, classes)
-        summary = line(told.split("\n\n")[0], 160)
+        summary = line(docstring.split("\n\n")[0], 160)
         shape = result_fields(output, References(output, name))
         yield Operation(node.name, acts(node.name), "", summary, summary, parameters, shape)
 

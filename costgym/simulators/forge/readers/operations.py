@@ -36,7 +36,7 @@ class Parameter:
     name: str
     schema: Mapping[str, Any]  # JSON schema, references resolved
     required: bool = False
-    place: str = "query"  # "path", "query", "header" or "body"
+    location: str = "query"  # "path", "query", "header" or "body"
     description: str = ""
 
 
@@ -68,7 +68,7 @@ class Operation:
 class Skipped:
     """A document, or a part of one, that could not be read: where, and why."""
 
-    place: str
+    location: str
     reason: str
 
 

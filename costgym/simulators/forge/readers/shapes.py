@@ -50,8 +50,8 @@ def plain(schema: Any, references: References, base: Any = None, level: int = 0)
         made["example"] = example
     elif kind in ("", "string") and "enum" not in made and (several := told_choices(line(resolved.get("description"), 600))):
         made["enum"] = several
-    elif kind in ("", "string") and "enum" not in made and (told := told_example(line(resolved.get("description"), 400))):
-        made["example"] = told
+    elif kind in ("", "string") and "enum" not in made and (example := told_example(line(resolved.get("description"), 400))):
+        made["example"] = example
     if kind == "array" and level < MAX_LEVELS:
         made["items"] = plain(resolved.get("items"), references, base, level + 1)
     if kind == "object" and level < MAX_LEVELS:
@@ -65,12 +65,12 @@ def plain(schema: Any, references: References, base: Any = None, level: int = 0)
 
 
 def members(
-    schema: Any, references: References, base: Any = None, told: Mapping[str, str] = MappingProxyType({})
+    schema: Any, references: References, base: Any = None, about: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[Parameter, ...]:
-    """The members of a request's body as arguments; `told` are their descriptions."""
+    """The members of a request's body as arguments; `about` are their descriptions."""
     made = plain(schema, references, base)
     named, required = mapping(made.get("properties")).items(), set(made.get("required", ()))
-    return tuple(Parameter(name, member, name in required, "body", told.get(name, "")) for name, member in named if name)
+    return tuple(Parameter(name, part, name in required, "body", about.get(name, "")) for name, part in named if name)
 
 
 def merged(schema: Mapping[str, Any], references: References, base: Any) -> Mapping[str, Any]:

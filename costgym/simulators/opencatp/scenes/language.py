@@ -23,7 +23,7 @@ _NOUN_DE = {
 }  # fmt: skip
 _FEMININE = frozenset({"cloud", "flower", "lamp"})
 _ADJECTIVE_DE = {"plain": "einfarbiger", "striped": "gestreifter", "dotted": "gepunkteter", "checked": "karierter"}
-_PLACE = {
+_LANDSCAPE = {
     "meadow": ("on the meadow", "auf der Wiese"),
     "sea": ("over the sea", "über dem Meer"),
     "beach": ("at the beach", "am Strand"),
@@ -77,7 +77,7 @@ class Facts:
 
     kind: str
     texture: str
-    place: str
+    landscape: str
     weather: str
     things: tuple[str, ...]
     moods: tuple[int, int]  # numbers of the two mood sentences that open and close the report
@@ -90,7 +90,7 @@ class Facts:
 
     def summary(self, german: bool = False) -> str:
         """Say in the fewest words what a scene is about."""
-        return f"{'ein' if german else 'a'} {self.label(german)} {_PLACE[self.place][german]}"
+        return f"{'ein' if german else 'a'} {self.label(german)} {_LANDSCAPE[self.landscape][german]}"
 
     def caption(self, german: bool = False) -> str:
         """Name everything in a scene in one sentence."""

@@ -289,7 +289,7 @@ def test_what_an_answer_tree_holds_is_judged_by_its_words(tmp_path: Path, code: 
     root = {"node_type": "Action Input", "children": [{"node_type": "Action", "description": "a", "children": [call]}]}
     (tmp_path / "answer").mkdir()
     (tmp_path / "answer" / "1.json").write_text(json.dumps({"tree": {"tree": root}}))
-    assert [found.status.label for found in read_log(tmp_path).calls] == [status]
+    assert [logged.status.label for logged in read_log(tmp_path).calls] == [status]
 
 
 # -- bad logs -------------------------------------------------------------------------------------------------------------

@@ -20,8 +20,8 @@ DAY_S = 86_400.0
 
 
 def record(at: float, seconds: float, well: bool, tool: str = "a", status: str = "server_error", **more: Any) -> dict[str, Any]:
-    told = "ok" if well else status
-    return {"tool": tool, "started": at, "latency_s": seconds, "status": told, "price": 1.0, **more}
+    outcome = "ok" if well else status
+    return {"tool": tool, "started": at, "latency_s": seconds, "status": outcome, "price": 1.0, **more}
 
 
 def bimodal(luck: np.random.Generator) -> Iterator[dict[str, Any]]:
@@ -93,11 +93,11 @@ def test_what_cannot_be_reproduced_is_named(name: str, tmp_path: Path) -> None:
     records = globals()[name](np.random.default_rng(7))
     path.write_text("".join(json.dumps(record) + "\n" for record in records))
     report = calibrate(path).report
-    told = [*report["not_reproduced"], *report["warnings"]]
+    notes = [*report["not_reproduced"], *report["warnings"]]
     for words in NAMED[name]:
-        assert any(words in line for line in told), told
+        assert any(words in line for line in notes), notes
     expected = {words for other, named in NAMED.items() if other != name for words in named}
-    assert not [line for line in told for words in expected if words in line]  # and nothing that is not there
+    assert not [line for line in notes for words in expected if words in line]  # and nothing that is not there
     for row in report["tools"].values():
         figures = row["reproduced"]
         assert figures["success"]["within"] and figures["price"]["within"]
@@ -117,7 +117,7 @@ def test_outages_that_tools_share_are_found_and_played(tmp_path: Path) -> None:
     assert calibration.report["outages"]["lasts_s"] == pytest.approx(400.0, rel=0.25)
     well = np.array([record["status"] == "ok" for record in records]).reshape(-1, 2)
     world = calibration.scenario.build()
-    task = next(number for number, each in enumerate(world.tasks) if len(each.candidates) == 2 and len(each.needs) == 2)
+    task = next(number for number, other in enumerate(world.tasks) if len(other.candidates) == 2 and len(other.needs) == 2)
     played = []
     for seed in range(400):
         episode = world.episode(task, seed, Budget(), "record")
@@ -140,20 +140,20 @@ def rush_hour(luck: np.random.Generator) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("log", "told", "worst", "truth", "share"),
+    ("log", "detail", "worst", "truth", "share"),
     [
         (daily_outage, "success depends on the time of day (0.0% from 2:00 to 4:00)", (2, 4), (0.0, 0.4), 2 / 24),
         (rush_hour, "durations depend on the time of day (1.22 s from 9:00 to 17:00)", (9, 17), (0.98, 1.2), 8 / 24),
     ],
 )
 def test_hours_of_the_day_are_named_and_fitted_apart(
-    log: Any, told: str, worst: tuple[int, int], truth: tuple[float, float], share: float, tmp_path: Path
+    log: Any, detail: str, worst: tuple[int, int], truth: tuple[float, float], share: float, tmp_path: Path
 ) -> None:
     path = tmp_path / "log.jsonl"
-    path.write_text("".join(json.dumps(each) + "\n" for each in log(np.random.default_rng(7))))
+    path.write_text("".join(json.dumps(call) + "\n" for call in log(np.random.default_rng(7))))
     begin, end = worst
     (named,) = [line for line in calibrate(path).report["warnings"] if "time of day" in line]
-    assert told in named and f"--hours {begin},{end} and --hours {end},{begin}" in named
+    assert detail in named and f"--hours {begin},{end} and --hours {end},{begin}" in named
     usual = (0.98, 0.4)
     for hours, (success, median_s), part in ((worst, truth, share), ((end, begin), usual, 1 - share)):
         report = calibrate(path, hours=hours).report

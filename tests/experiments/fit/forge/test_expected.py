@@ -36,7 +36,7 @@ WEATHER = {"input": "How is the weather in Oslo?", "expected_tools": [
     {"name": "get_weather", "input_parameters": {"city": "Oslo"}, "output": "4.5 degrees"}]}  # fmt: skip
 
 
-def asked(tmp: Path, name: str, text: str) -> Any:
+def forged_queries(tmp: Path, name: str, text: str) -> Any:
     (tmp / "tools.json").write_bytes(content(FUNCTIONS))
     (tmp / name).write_text(text)
     return invoke("forge", str(tmp / "tools.json"), "--queries", str(tmp / name), "--out", str(tmp / "world.yaml"))
@@ -46,7 +46,7 @@ def asked(tmp: Path, name: str, text: str) -> Any:
 def test_questions_are_the_tasks_and_a_call_takes_what_an_earlier_one_brings(tmp_path: Path, name: str) -> None:
     questions = [REFUND, WEATHER]
     text = yaml.safe_dump(questions) if name == "q.yaml" else json.dumps(questions)
-    done = asked(tmp_path, name, "\n".join(map(json.dumps, questions)) if name == "q.jsonl" else text)
+    done = forged_queries(tmp_path, name, "\n".join(map(json.dumps, questions)) if name == "q.jsonl" else text)
     assert "2 tasks of your own, 3 tools, 3 expected calls" in done.stdout and done.exit_code == 0
     assert "made up: the results of 2 calls" in done.stdout
     assert "not checked: 1 arguments that nothing states" in done.stdout and "reason of refund_payment" in done.stdout
@@ -70,5 +70,5 @@ def test_questions_are_the_tasks_and_a_call_takes_what_an_earlier_one_brings(tmp
     ],
 )
 def test_a_file_that_cannot_be_used_is_one_sentence_and_writes_nothing(tmp_path: Path, questions: str, problem: str) -> None:
-    done = asked(tmp_path, "q.yaml", questions)
+    done = forged_queries(tmp_path, "q.yaml", questions)
     assert problem in done.stderr and done.exit_code == 2 and not (tmp_path / "world.yaml").exists()

@@ -62,11 +62,11 @@ def test_a_folder_a_zip_and_a_tar_give_the_same_documents(folder: Path, tmp_path
             info = tarfile.TarInfo("package/" + name)
             info.size = len(data)
             tar.addfile(info, io.BytesIO(data))
-    found = [
+    contents = [
         [(d.name, d.content()) for d in documents(str(p), tmp_path)] for p in (folder, tmp_path / "a.whl", tmp_path / "a.tgz")
     ]
-    assert found[0] == found[1] == found[2]
-    assert len(found[0]) == 31 and not any(name.endswith((".txt", ".py")) for name, _ in found[0])
+    assert contents[0] == contents[1] == contents[2]
+    assert len(contents[0]) == 31 and not any(name.endswith((".txt", ".py")) for name, _ in contents[0])
 
 
 def test_links_out_of_a_folder_are_not_followed(folder: Path, tmp_path: Path) -> None:
@@ -74,9 +74,9 @@ def test_links_out_of_a_folder_are_not_followed(folder: Path, tmp_path: Path) ->
     secret.write_bytes(content(CLINIC))
     (folder / "link.json").symlink_to(secret)
     (folder / "main.json").write_bytes(content({"openapi": "3.0.0", "paths": {"/a": {"$ref": "link.json#/paths/~1owners"}}}))
-    found = {document.name: document for document in documents(str(folder), tmp_path)}
-    assert "link.json" not in found
-    api = found["main.json"].read()
+    documents_by_name = {document.name: document for document in documents(str(folder), tmp_path)}
+    assert "link.json" not in documents_by_name
+    api = documents_by_name["main.json"].read()
     assert "leads nowhere" in api.skipped[0].reason  # type: ignore[union-attr]
 
 
@@ -183,7 +183,7 @@ def test_a_log_gives_rates_latencies_and_prices(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["nowhere.json", "--out", "x.yaml"], "expected a file, a folder, an archive"),
         (["clinic.json", "--out", "x.yaml", "--worlds", "3"], "several worlds need a folder"),
@@ -193,13 +193,13 @@ def test_a_log_gives_rates_latencies_and_prices(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_command_says_what_to_do(
-    arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("clinic.json").write_bytes(content(CLINIC))
     Path("empty.json").write_bytes(content({**CLINIC, "paths": {}}))
     done = invoke("forge", *arguments)
-    assert done.exit_code == 2 and said in done.stderr
+    assert done.exit_code == 2 and message in done.stderr
 
 
 # -- many worlds -----------------------------------------------------------------------------------------------------------
@@ -235,8 +235,8 @@ def test_splits_share_no_provider_and_no_api(folder: Path, tmp_path: Path) -> No
         for split in report["splits"]
     }
     assert set(titles) == {"train", "unseen-api", "unseen-provider"}
-    for split, own in titles.items():
-        assert all(not own & other for name, other in titles.items() if name != split)
+    for split, title in titles.items():
+        assert all(not title & other for name, other in titles.items() if name != split)
     assert split_of("kennels.amazonaws.com", "x") == split_of("amazonaws.com", "x")
     assert split_of("google.com", "Boats API") == split_of("googleapis.com", "Boats API")
 
@@ -297,9 +297,9 @@ def test_a_record_may_name_a_world_of_its_folder_and_no_other(folder: Path, tmp_
     with pytest.raises(UnknownName, match="0 to 15"):
         env.reset(seed=0, options={"scenario": 16})
     header = Header.of(env, "costgym/Marketplace-v0")
-    for named, said in ((3, ""), ("storm", "options, scenario: names another world than the header's")):
+    for named, message in ((3, ""), ("storm", "options, scenario: names another world than the header's")):
         line = record(env, make_agent("greedy"), 0, 0, options={"scenario": named})[0].sealed_json(header)
-        assert Checker(header).check(parse_trajectory(line, tmp_path, 2), line)[0] == said
+        assert Checker(header).check(parse_trajectory(line, tmp_path, 2), line)[0] == message
 
 
 def test_a_broken_index_is_named(tmp_path: Path) -> None:

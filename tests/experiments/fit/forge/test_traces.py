@@ -101,9 +101,9 @@ def test_fields_of_records_say_which_details_they_hold() -> None:
         plain = json.loads(re.sub(r"\{([^{}\"]*)\}", r"\1", labelled))
         hidden.learn([plain])
         shown = json.dumps(hidden.value(plain), ensure_ascii=False)
-        found = re.findall(r"\{([^{}\"]*)\}", labelled)
-        details += len(found)
-        left += [detail for detail in found if re.search(rf"\b{re.escape(detail)}", shown)]
+        named = re.findall(r"\{([^{}\"]*)\}", labelled)
+        details += len(named)
+        left += [detail for detail in named if re.search(rf"\b{re.escape(detail)}", shown)]
     assert (details, left) == (20, ["zuzanna", "Kit"])
     hidden = Anonymiser()
     hidden.learn(PLAIN_RECORDS)

@@ -48,14 +48,14 @@ def otlp(*spans: dict[str, Any]) -> dict[str, Any]:
     return {"resourceSpans": [{"resource": {"attributes": attributes(service__name="shop")}, "scopeSpans": [{"spans": spans}]}]}
 
 
-def span(number: int, **given: Any) -> dict[str, Any]:
+def span(number: int, **fields: Any) -> dict[str, Any]:
     start = int(START * 1e9)
     return {
         "traceId": "t",
         "spanId": str(number),
         "startTimeUnixNano": start,
         "endTimeUnixNano": start + 1_500_000_000,
-        **given,
+        **fields,
     }
 
 
@@ -168,13 +168,13 @@ def test_an_answer_in_a_conversation_says_how_its_call_ended(tmp_path: Path, ans
 
 
 @pytest.mark.parametrize(
-    "kept",
+    "document",
     ["Find it.", '{"input": "Find it."}', {"messages": [["human"], {"role": "user", "content": "Find it."}]},
      [{"role": "system", "content": "Be kind."}, {"role": "user", "parts": [{"type": "text", "content": "Find it."}]}],
      {"messages": [{"kwargs": {"content": "Find it."}}]}],
 )  # fmt: skip
-def test_what_a_user_asked_is_found_in_what_programs_keep(kept: Any) -> None:
-    assert text_of(kept) == "Find it."
+def test_what_a_user_asked_is_found_in_what_programs_keep(document: Any) -> None:
+    assert text_of(document) == "Find it."
 
 
 def test_records_are_chosen_by_fields_and_what_is_left_out_is_counted(tmp_path: Path) -> None:

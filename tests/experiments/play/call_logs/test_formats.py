@@ -27,15 +27,15 @@ START = 1_772_355_600.0  # 2026-03-01 09:00 UTC
 
 def some_calls(count: int = 300) -> list[LoggedCall]:
     """A steady and a shaky tool; a tenth of the shaky one's failures are time-outs, the others HTTP 500."""
-    draws, found = np.random.default_rng(1), []
+    draws, lines = np.random.default_rng(1), []
     for index in range(count):
         for tool, rate, median in (("search", 0.97, 0.4), ("fetch", 0.75, 1.5)):
             status = Status.OK
             if draws.random() >= rate:
                 status = Status.TIMEOUT if draws.random() < 0.1 else Status.SERVER_ERROR
             seconds = 30.0 if status is Status.TIMEOUT else round(median * float(draws.lognormal(0, 0.3)), 6)
-            found.append(LoggedCall(tool, START + 10.0 * index, seconds, status, episode=f"t{index // 10}"))
-    return found
+            lines.append(LoggedCall(tool, START + 10.0 * index, seconds, status, episode=f"t{index // 10}"))
+    return lines
 
 
 def iso(seconds: float) -> str:
@@ -138,11 +138,11 @@ def test_every_format_gives_the_calls_that_were_written(tmp_path: Path, name: st
     calls = some_calls(60)
     path = tmp_path / "log.json"
     path.write_text(FORMATS[name](calls))
-    found = read_log(path).calls
-    assert [(c.tool, c.status, c.episode) for c in found] == [(c.tool, c.status, c.episode) for c in calls]
-    assert [c.latency_s for c in found] == pytest.approx([c.latency_s for c in calls], abs=2e-6)
-    assert [c.started_s for c in found] == pytest.approx([c.started_s for c in calls])
-    assert {c.price for c in found} == ({0.25} if name in ("langfuse", "litellm") else {None})
+    logged = read_log(path).calls
+    assert [(c.tool, c.status, c.episode) for c in logged] == [(c.tool, c.status, c.episode) for c in calls]
+    assert [c.latency_s for c in logged] == pytest.approx([c.latency_s for c in calls], abs=2e-6)
+    assert [c.started_s for c in logged] == pytest.approx([c.started_s for c in calls])
+    assert {c.price for c in logged} == ({0.25} if name in ("langfuse", "litellm") else {None})
 
 
 @pytest.mark.parametrize("name", ["opentelemetry", "langfuse", "litellm"])

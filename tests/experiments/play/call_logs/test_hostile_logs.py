@@ -26,19 +26,19 @@ OWN = {"tool": "find", "started": 1, "latency_s": 1, "status": "ok"}
 
 
 def span(number: int = 1, **more: Any) -> dict[str, Any]:
-    own = {"trace_id": "t", "span_id": str(number)}
+    ids = {"trace_id": "t", "span_id": str(number)}
     tool = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "find"}
-    return {"name": "find", "context": own, "start_time": TIME, "end_time": TIME, "attributes": tool, **more}
+    return {"name": "find", "context": ids, "start_time": TIME, "end_time": TIME, "attributes": tool, **more}
 
 
 def conversation(
-    tool: Any = "find", asked: Any = "Where is it?", arguments: Any = "{}", result: Any = "Bergen"
+    tool: Any = "find", question: Any = "Where is it?", arguments: Any = "{}", result: Any = "Bergen"
 ) -> dict[str, Any]:
     call = {"id": "c", "function": {"name": tool, "arguments": arguments}}
     answer = {"role": "tool", "tool_call_id": "c", "content": result}
     return {
         "session_id": "s",
-        "messages": [{"role": "user", "content": asked}, {"role": "assistant", "tool_calls": [call]}, answer],
+        "messages": [{"role": "user", "content": question}, {"role": "assistant", "tool_calls": [call]}, answer],
     }
 
 
@@ -135,7 +135,7 @@ def records() -> Iterator[tuple[str, Any]]:
     yield "steps that are a text", {"schema_version": "ATIF-v1.7", "steps": ["x"], "session_id": 1}
     for name, text in INJECTIONS.items():
         yield f"{name} as a tool", conversation(tool=text)
-        yield f"{name} in a query", conversation(asked=f"{text} Where is it?")
+        yield f"{name} in a query", conversation(question=f"{text} Where is it?")
         yield f"{name} in arguments", conversation(arguments=json.dumps({text: text}))
         yield f"{name} in a result", conversation(result=json.dumps({"a": text}))
 

@@ -58,11 +58,11 @@ class Slow(Server):
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Slow]:
-    found = Slow(0.05)
-    monkeypatch.setenv(URL_VARIABLE, found.url)
+    slow_server = Slow(0.05)
+    monkeypatch.setenv(URL_VARIABLE, slow_server.url)
     monkeypatch.delenv(CACHE_VARIABLE, raising=False)
-    yield found
-    found.close()
+    yield slow_server
+    slow_server.close()
 
 
 def board(episodes: int = 24) -> Any:
@@ -132,8 +132,8 @@ def test_faults_of_a_provider_are_counted_right_and_an_interrupted_run_meets_the
 
 @pytest.mark.slow
 def test_a_run_that_is_killed_goes_on_to_the_same_board() -> None:
-    found = faults(episodes=40, share=0.3, kills=3, seed=0)
-    assert not found["wrong"] and found["episodes_on_disk_at_kills"][0] < 40
+    report = faults(episodes=40, share=0.3, kills=3, seed=0)
+    assert not report["wrong"] and report["episodes_on_disk_at_kills"][0] < 40
 
 
 def test_a_failure_of_the_server_is_met_again_where_an_episode_begins_again(tmp_path: Path) -> None:
@@ -148,26 +148,26 @@ def test_a_failure_of_the_server_is_met_again_where_an_episode_begins_again(tmp_
                 raise InfrastructureError("down")
             return Reply(Message(ASSISTANT, "hello"), Usage(1, 1))
 
-    model, asked = Model(), ([Message(USER, "q")], ())
+    model, request = Model(), ([Message(USER, "q")], ())
     for number_of_requests in (2, 2):
-        kept = Cached(model, tmp_path / "replies.sqlite", keeps_failures=True)
+        cached = Cached(model, tmp_path / "replies.sqlite", keeps_failures=True)
         with pytest.raises(InfrastructureError, match="down"):
-            kept.complete(*asked)
-        kept.reset(0)
-        assert kept.complete(*asked).message.content == "hello" and model.asked == number_of_requests
-    assert Cached(model, tmp_path / "replies.sqlite").complete(*asked).message.content == "hello"
+            cached.complete(*request)
+        cached.reset(0)
+        assert cached.complete(*request).message.content == "hello" and model.asked == number_of_requests
+    assert Cached(model, tmp_path / "replies.sqlite").complete(*request).message.content == "hello"
 
 
 def test_a_wait_that_a_server_asks_for_holds_for_all(server: Slow) -> None:
     server.refusals = [(429, {"Retry-After": "0.6"})]
     first, second = (OpenAIModel("tiny", url=server.url) for _ in range(2))
-    asked = [Message(USER, "q")]
-    one = threading.Thread(target=first.complete, args=(asked, ()))
+    request = [Message(USER, "q")]
+    one = threading.Thread(target=first.complete, args=(request, ()))
     one.start()
     while not server.requests or server.in_flight:
         time.sleep(0.002)
     time.sleep(0.05)
-    second.complete(asked, ())
+    second.complete(request, ())
     one.join()
     assert len(server.at) == 3
     assert min(server.at[1:]) - server.at[0] > 0.6
@@ -204,8 +204,8 @@ def _double(shared: list[int], task: int) -> Iterator[int]:
 
 def test_items_come_in_the_order_of_the_tasks_and_an_error_ends_the_stream() -> None:
     shared: list[int] = []
-    found = list(Concurrent(5).stream(_double, shared, iter(range(12))))
-    assert found[::2] == [2 * n for n in range(12)] and shared == [] and sum(found[1::2]) >= 12
+    doubled = list(Concurrent(5).stream(_double, shared, iter(range(12))))
+    assert doubled[::2] == [2 * n for n in range(12)] and shared == [] and sum(doubled[1::2]) >= 12
     with pytest.raises(ValueError, match="thirteen"):
         list(Concurrent(3).stream(_double, shared, range(100)))
     assert list(Concurrent(3).stream(_double, shared, ())) == []

@@ -170,6 +170,6 @@ def test_a_models_key_server_and_cache_reach_workers_that_had_none(
             pytest.raises(ConfigError, match=f"set the environment variable {KEY_VARIABLE} to the key of models.example"),
         ):
             run(plan, tmp_path / "keyless", engine=engine)
-    written = [path for place in (session, there) for path in place.rglob("*") if path.is_file() and not path.is_symlink()]
+    written = [path for folder in (session, there) for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
     assert len(written) > 10 and os.access(session, os.R_OK)
     assert [path for path in written if KEY.encode() in path.read_bytes()] == []

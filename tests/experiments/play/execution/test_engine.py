@@ -184,13 +184,13 @@ def test_a_command_on_ray_writes_the_same_bytes(tmp_path: Path) -> None:
     code = "import sys; from costgym.cli.app import main; sys.argv[0] = 'costgym'; main()"
     process = subprocess.Popen([sys.executable, "-c", code, *on_ray], stderr=subprocess.PIPE, text=True, start_new_session=True)
     try:
-        said = process.communicate(timeout=240)[1]
+        error_text = process.communicate(timeout=240)[1]
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)  # with all that Ray started
-    if "no Ray cluster answers at this machine" in said:
-        pytest.skip(f"Ray does not start here: {said[-300:]}")
-    assert process.returncode == 0, said
+    if "no Ray cluster answers at this machine" in error_text:
+        pytest.skip(f"Ray does not start here: {error_text[-300:]}")
+    assert process.returncode == 0, error_text
     here, there = (tmp_path / name / "trajectories.jsonl" for name in ("here", "there"))
     assert there.read_bytes() == here.read_bytes()
 

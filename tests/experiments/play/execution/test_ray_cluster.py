@@ -135,9 +135,9 @@ def test_nodes_that_join_while_a_task_takes_long_are_given_tasks(stand_in: Any) 
 
 def test_a_cluster_without_processors_is_waited_for_and_that_is_said_once(stand_in: Any) -> None:
     cluster = stand_in(Cluster([0] * 70 + [1], ready_after=71))
-    with pytest.warns(RuntimeWarning, match="no processor left; waiting for a node") as said:
+    with pytest.warns(RuntimeWarning, match="no processor left; waiting for a node") as warned:
         assert list(Ray(cluster).stream(twice, 0, range(2))) == [0, 0, 1, 1]
-    assert len(said) == 1
+    assert len(warned) == 1
 
 
 def test_workers_have_the_variables_while_they_work_and_not_afterwards(stand_in: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,8 +148,8 @@ def test_workers_have_the_variables_while_they_work_and_not_afterwards(stand_in:
     with open_engine("ray", environment=("COSTGYM_A", "COSTGYM_B", "COSTGYM_UNSET")) as engine:
         monkeypatch.setenv("COSTGYM_A", "the node's")
         monkeypatch.delenv("COSTGYM_B")
-        found = list(engine.stream(variables, None, [names, names]))
-    assert found == [{"COSTGYM_A": "1", "COSTGYM_B": "2", "COSTGYM_C": "3"}] * 2
+        seen = list(engine.stream(variables, None, [names, names]))
+    assert seen == [{"COSTGYM_A": "1", "COSTGYM_B": "2", "COSTGYM_C": "3"}] * 2
     assert os.environ["COSTGYM_A"] == "the node's" and "COSTGYM_B" not in os.environ
 
 
@@ -166,8 +166,8 @@ def test_a_node_of_another_version_is_refused_by_its_address(stand_in: Any, monk
     monkeypatch.setattr(clusters, "__version__", "9.9")
     with pytest.raises(ConfigError) as refused:
         list(stream)
-    said = f"the node 10.0.0.7 has costgym 9.9, this command {costgym.__version__}; install the same on every node"
-    assert said in str(refused.value)
+    message = f"the node 10.0.0.7 has costgym 9.9, this command {costgym.__version__}; install the same on every node"
+    assert message in str(refused.value)
 
 
 def test_a_worker_without_a_key_says_which_variable_to_set(stand_in: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,8 +191,8 @@ def test_a_node_without_costgym_and_a_cluster_that_is_gone_are_told_apart(stand_
         return get
 
     cluster = stand_in(Cluster([1]))
-    said = f"{clusters._NO_SUCH_MODULE}.\n\nModuleNotFoundError: No module named 'costgym'\n"
-    cluster.get = fail(RayTaskError(RuntimeError(said)))
+    message = f"{clusters._NO_SUCH_MODULE}.\n\nModuleNotFoundError: No module named 'costgym'\n"
+    cluster.get = fail(RayTaskError(RuntimeError(message)))
     with pytest.raises(ConfigError, match=r"a node lacks costgym \(ModuleNotFoundError: No module named 'costgym'"):
         list(Ray(cluster).stream(twice, 0, range(2)))
     cluster.get = fail(RayError("the owner died"))
@@ -208,7 +208,7 @@ def test_ray_is_started_once_more_where_its_start_took_too_long(stand_in: Any, m
     with open_engine("ray", 1) as engine:
         assert list(engine.stream(twice, 0, range(1))) == [0, 0]
     assert cluster.begun == ["local", "local", "shutdown"]
-    for address, refusals, said in (
+    for address, refusals, message in (
         (None, [slow, slow], "no Ray cluster answers at this machine: The current node timed out during startup."),
         (
             "10.0.0.1:6379",
@@ -219,5 +219,5 @@ def test_ray_is_started_once_more_where_its_start_took_too_long(stand_in: Any, m
         cluster.refusals = refusals
         with pytest.raises(InfrastructureError) as refused, open_engine("ray", 1, address):
             pass
-        assert str(refused.value).startswith(said)
+        assert str(refused.value).startswith(message)
         assert cluster.refusals == []

@@ -51,8 +51,8 @@ def prices(tmp_path):
 
 
 def board(out, *more):
-    asked = ("--scenario", "marketplace-writes", "--agents", "react,greedy", "--budget", "price=60", "--episodes", 6)
-    return invoke("leaderboard", *asked, "--jobs", 1, "--out", out, "--quiet", *more)
+    options = ("--scenario", "marketplace-writes", "--agents", "react,greedy", "--budget", "price=60", "--episodes", 6)
+    return invoke("leaderboard", *options, "--jobs", 1, "--out", out, "--quiet", *more)
 
 
 def row_of(out, agent="react"):
@@ -119,12 +119,12 @@ def test_a_judge_adds_columns_and_changes_nothing_else(server, prices, tmp_path)
         len(lines) == 6 and row["model_judge_pass_rate"] == pytest.approx(passed / 6) and "model_judge_pass_rate" in row["ci95"]
     )
     added = {"model_judge_pass_rate", "unparsable_verdicts", "void_verdicts"}
-    rest, own = row.keys() - added - {"ci95"}, before.keys() - {"ci95"}
-    assert {name: row[name] for name in rest} == {name: before[name] for name in own}
-    asked = sum(line["asked"] for line in lines)
+    rest, columns = row.keys() - added - {"ci95"}, before.keys() - {"ci95"}
+    assert {name: row[name] for name in rest} == {name: before[name] for name in columns}
+    requests = sum(line["asked"] for line in lines)
     assert document["judge"] == {
-        "model": JUDGE, "prompt": document["judge"]["prompt"], "answers": asked, "unparsable": 0, "void": 0,
-        "input_tokens": 1000 * asked, "output_tokens": 100 * asked, "usd": None,
+        "model": JUDGE, "prompt": document["judge"]["prompt"], "answers": requests, "unparsable": 0, "void": 0,
+        "input_tokens": 1000 * requests, "output_tokens": 100 * requests, "usd": None,
     }  # fmt: skip
     for name in ("run.json", "episodes.jsonl", "trajectories/text/react.price=60.jsonl"):
         assert (tmp_path / "plain" / name).read_bytes() == (tmp_path / "judged" / name).read_bytes()
@@ -220,18 +220,18 @@ def test_tasks_that_want_nothing_told_are_not_judged(server, tmp_path):
 def test_agreement_and_kappa_are_those_of_the_formula():
     cells = [(True, True)] * 20 + [(False, True)] * 5 + [(True, False)] * 10 + [(False, False)] * 15  # strict, judge
     cases = [Case(str(i), str(i), "a", "?", (), "x", strict, False) for i, (strict, _) in enumerate(cells)]
-    found = agreement(cases, [judge for _, judge in cells])
-    assert [found[cell] for cell in ("both_pass", "judge_alone", "strict_alone", "both_fail")] == [20, 5, 10, 15]
-    assert found["agreement"] == 0.7 and found["kappa"] == pytest.approx(0.4)  # the usual worked example
-    low, high = found["kappa_ci95"]
+    report = agreement(cases, [judge for _, judge in cells])
+    assert [report[cell] for cell in ("both_pass", "judge_alone", "strict_alone", "both_fail")] == [20, 5, 10, 15]
+    assert report["agreement"] == 0.7 and report["kappa"] == pytest.approx(0.4)  # the usual worked example
+    low, high = report["kappa_ci95"]
     assert 0.1 < low < 0.25 and 0.55 < high < 0.68  # 0.4 ± 1.96 × 0.13, by the asymptotic formula
     constant = agreement(cases, [False] * 50)
     assert (constant["agreement"], constant["kappa"]) == (0.4, None) and agreement([], [])["agreement"] is None
 
 
 def test_a_judge_is_measured_on_recorded_episodes(server, prices, tmp_path):
-    asked = ("judge-agreement", RECORDED, "--judge", JUDGE, "--judge-prices", prices, "--episodes", 60)
-    done = invoke(*asked, "--json", tmp_path / "a.json")
+    command = ("judge-agreement", RECORDED, "--judge", JUDGE, "--judge-prices", prices, "--episodes", 60)
+    done = invoke(*command, "--json", tmp_path / "a.json")
     assert done.exit_code == 0, done.output
     document = json.loads((tmp_path / "a.json").read_text())
     judge = document["judge"] if isinstance(document["judge"], dict) else {}
@@ -241,7 +241,7 @@ def test_a_judge_is_measured_on_recorded_episodes(server, prices, tmp_path):
         0.014 * document["answers"]
     )
     assert "Cohen's kappa" in done.output and "seeded stand-in" in done.output
-    assert all({"facts", "answer", "strict", "verdict", "reply"} <= each.keys() for each in document["disagreements"])
+    assert all({"facts", "answer", "strict", "verdict", "reply"} <= row.keys() for row in document["disagreements"])
 
 
 def test_a_file_without_answers_is_a_sentence(server):

@@ -62,8 +62,8 @@ def test_a_changed_cell_of_a_table_is_named(folder: Path, tmp_path: Path, column
 
     table = parquet.read_table(folder / "steps.parquet")
     rows = table.to_pylist()
-    place = next(i for i, row in enumerate(rows) if row["episode"] == 2)
-    rows[place][column] = value
+    index = next(i for i, row in enumerate(rows) if row["episode"] == 2)
+    rows[index][column] = value
     parquet.write_table(pa.Table.from_pylist(rows, schema=table.schema), tmp_path / "steps.parquet")
     problems = check_dataset(tmp_path / "steps.parquet")
     assert problems[0].startswith(f"dice episode 2, step 0: {column}: differs from replay")

@@ -28,13 +28,13 @@ def lines(path: Path) -> list[dict[str, Any]]:
 
 def test_clean_episodes_alone_are_exported_unless_asked(chats: Path, tmp_path: Path) -> None:
     played = list(replayed(chats))
-    passed = [each for each in played if each.passed]
-    clean = [each for each in passed if all(call.status.origin is not Origin.AGENT for call in each.episode.calls)]
+    passed = [episode for episode in played if episode.passed]
+    clean = [episode for episode in passed if all(call.status.origin is not Origin.AGENT for call in episode.episode.calls)]
     assert 0 < len(clean) < len(passed) < len(played)
     for only, wanted in {"clean": clean, "passed": passed, "all": played}.items():
         done = invoke("export", chats, "--format", "jsonl", "--out", tmp_path / f"{only}.jsonl", "--only", only)
         assert done.exit_code == 0, done.output
-        assert [row["task"] for row in lines(tmp_path / f"{only}.jsonl")] == [each.recorded.task for each in wanted]
+        assert [row["task"] for row in lines(tmp_path / f"{only}.jsonl")] == [episode.recorded.task for episode in wanted]
     assert len(lines(export(chats, "jsonl", tmp_path / "usual.jsonl"))) == len(clean)
     assert invoke("export", chats, "--format", "sharegpt", "--out", tmp_path / "x", "--only", "some").exit_code == 2
 
@@ -60,15 +60,15 @@ def test_atif_documents_keep_the_rules_of_the_format(chats: Path, tmp_path: Path
         assert [step["source"] for step in steps[:3]] == ["system", "user", "agent"]
         for step in steps:
             calls = [call["tool_call_id"] for call in step.get("tool_calls", ())]
-            results = [each["source_call_id"] for each in step.get("observation", {"results": []})["results"]]
+            results = [result["source_call_id"] for result in step.get("observation", {"results": []})["results"]]
             assert set(results) <= set(calls) and (step["source"] == "agent" or not calls)
         spent = document["final_metrics"]
         assert spent["total_prompt_tokens"] + spent["total_completion_tokens"] == played.recorded.final["tokens"]
         assert document["agent"]["model_name"] == "simulated" and document["extra"]["price"] == played.recorded.final["price"]
-        asked = [
+        asked_calls = [
             call for step in steps for call in step.get("tool_calls", ()) if call["function_name"] not in ("finish", "wait")
         ]
-        assert len(asked) == played.recorded.final["attempts"]
+        assert len(asked_calls) == played.recorded.final["attempts"]
 
 
 def test_sharegpt_turns_alternate_and_end_with_the_answer(chats: Path, tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_sharegpt_turns_alternate_and_end_with_the_answer(chats: Path, tmp_path:
         offered = {tool["name"] for tool in json.loads(row["tools"])}
         called = [json.loads(turn["value"]) for turn in row["conversations"] if turn["from"] == "function_call"]
         assert called and all(
-            call["name"] in offered for each in called for call in (each if isinstance(each, list) else [each])
+            call["name"] in offered for turn in called for call in (turn if isinstance(turn, list) else [turn])
         )
 
 

@@ -12,12 +12,14 @@ import numpy as np
 import pytest
 
 import costgym
+from costgym.agents.seat import begin
+from costgym.agents.sessions.soft import SoftAgent
 from costgym.agents.stages.policy import StageAgent, drawn, run_of
 from costgym.experiments.play.export.datasets import check_dataset
 from costgym.experiments.play.export.transitions import transitions
 from costgym.experiments.play.named import build as building
 from costgym.experiments.play.named.build import Reference, build, evaluation_environment, load, measure, references, summarise
-from costgym.experiments.play.named.catalogue import FAMILIES, KINDS, dataset_names, family_of, recipe_of
+from costgym.experiments.play.named.catalogue import FAMILIES, dataset_names, family_of, recipe_of
 
 minari = pytest.importorskip("minari")
 WORLDS = [family.name for family in FAMILIES]
@@ -42,7 +44,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_world_has_every_kind_of_dataset() -> None:
     names = dataset_names()
-    assert len(names) == len(set(names)) == len(FAMILIES) * len(KINDS)
+    assert len(names) == len(set(names)) == sum(len(family.kinds) for family in FAMILIES)
     for name in (*names, *dataset_names(flat=True)):
         recipe = recipe_of(name)
         assert sum(part.episodes for part in recipe.parts) == recipe.family.episodes
@@ -79,20 +81,32 @@ def test_costs_masks_and_probabilities_belong_to_the_actions(world: str, flat: s
         options = {name: int(value) for name, value in about["options"].items()}
         observation, info = env.reset(seed=int(about["seed"]), options=options)
         plain = costgym.make(env.spec.id, **env.spec.kwargs)
-        behaviour = getattr(makers[index // 10], "probabilities", None)
+        agent = makers[index // 10]
+        behaviour = getattr(agent, "probabilities", None)
         seen, told = plain.reset(seed=int(about["seed"]), options=options)
+        begin(agent, plain, seen, told, 0)
         for step, action in enumerate(episode.actions):
             if flat:
                 assert np.array_equal(observation, episode.observations[step])
             chance = 1.0 if behaviour is None else behaviour(seen, told)[action]
             assert episode.infos["log_probabilities"][step] == pytest.approx(np.log(chance), abs=1e-12)
             assert episode.infos["action_mask"][step].tolist() == info["action_mask"].tolist() and info["action_mask"][action]
+            if isinstance(agent, SoftAgent):
+                agent.took(int(action))
             observation, reward, terminated, truncated, info = env.step(action)
             seen, _, _, _, told = plain.step(action)
             assert (reward, info["cost"]) == (episode.rewards[step], episode.infos["costs"][step])
             assert info["cost_seconds"] == episode.infos["costs_seconds"][step]
         assert (terminated, truncated) == (episode.terminations[-1], episode.truncations[-1])
         assert len(episode.infos["costs"]) == len(episode.actions) + 1 and episode.infos["costs"][-1] == 0
+
+
+def test_sessions_under_budget_keep_a_reserve(root: Path) -> None:
+    build("costgym/sessions-v1/under-budget-v0", root, episodes=8)
+    for episode in load("costgym/sessions-v1/under-budget-v0", root):
+        for name in ("budget_remaining_price", "budget_remaining_seconds"):
+            assert episode.infos[name][-1] > 0.0
+        assert np.exp(episode.infos["log_probabilities"]).min() > 0.0 and episode.terminations[-1]
 
 
 def test_every_dataset_replays(root: Path) -> None:

@@ -42,9 +42,9 @@ def test_minari_loads_and_recovers_the_environment(recorded: Path, tmp_path: Pat
     for played, episode in zip(originals, dataset.iterate_episodes(), strict=True):
         assert list(map(float, episode.rewards)) == played.recorded.rewards
         for part in played.steps[0].observation:
-            kept = np.stack([step.observation[part] for step in played.steps])
-            np.testing.assert_array_equal(episode.observations[part], kept)
-            assert episode.observations[part].dtype == kept.dtype
+            column = np.stack([step.observation[part] for step in played.steps])
+            np.testing.assert_array_equal(episode.observations[part], column)
+            assert episode.observations[part].dtype == column.dtype
         np.testing.assert_array_equal(episode.infos["action_mask"], [step.info["action_mask"] for step in played.steps])
         assert list(episode.infos["score"]) == [step.info["score"] for step in played.steps]
     env = dataset.recover_environment()
@@ -123,9 +123,9 @@ def test_an_episode_is_told_with_its_calls_times_prices_and_score(recorded: Path
         assert f"Quality of Plan {final['quality_of_plan']:.3f}" in words and f"score {final['score']:.3f}" in words
         rows = [row for row in text.splitlines() if row[:5].strip().isdigit()]
         assert len(rows) == len(document["calls"])
-        for row, (tool, status, asked, _, ended, cold, _) in zip(rows, document["calls"], strict=True):
+        for row, (tool, status, call, _, ended, cold, _) in zip(rows, document["calls"], strict=True):
             assert (tool or "(unknown tool)") in row and status in row and ("(cold)" in row) == cold
-            assert {f"{asked:.2f}", f"{ended:.2f}"} <= set(row.split())
+            assert {f"{call:.2f}", f"{ended:.2f}"} <= set(row.split())
         assert ("over its budget of price" in words) == (final["exceeded"] is not None)
         bars = [bar for row in shown.chart.rows for bar in row.bars]
         assert len(bars) == len(document["calls"])
@@ -179,11 +179,11 @@ def test_the_viewer_has_every_episode(run: Run) -> None:
             ]
             assert [charge[1] for charge in shown["charges"]] == [charge[1] for charge in record["charges"]]
             assert f"Quality of Plan {record['final']['quality_of_plan']:.3f}" in shown["verdict"]
-            said = [step[1] for step in shown["steps"][1:]]
+            messages = [step[1] for step in shown["steps"][1:]]
             if entry.row["env"] == CALLS:
-                assert len(said) == len(record["actions"]) and said[-1] == "finish"
+                assert len(messages) == len(record["actions"]) and messages[-1] == "finish"
             else:
-                assert len(said) == 1 and (entry.row["env"] == CHAT or said[0].endswith("EOP"))
+                assert len(messages) == 1 and (entry.row["env"] == CHAT or messages[0].endswith("EOP"))
 
 
 def test_an_edited_record_is_not_passed_off_as_replayed(run: Run, tmp_path: Path) -> None:
@@ -283,8 +283,8 @@ def test_settings_that_make_no_sense_are_named(arguments: tuple[str, ...], messa
 
 def test_the_command_collects_verifies_and_exports(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
-    told = ("--tasks", "nonsequential", "--alpha", "0.3", "--budget", "price=2", "--split", "test", "--episodes", "4")
-    collected = ("collect", "--agent", "fixed-all", "--env", PLAN, *told, "--out", tmp_path / "run")
+    options = ("--tasks", "nonsequential", "--alpha", "0.3", "--budget", "price=2", "--split", "test", "--episodes", "4")
+    collected = ("collect", "--agent", "fixed-all", "--env", PLAN, *options, "--out", tmp_path / "run")
     assert invoke(*collected, "--format", "parquet").exit_code == 0
     assert invoke(*collected).exit_code == 0  # nothing is left to play
     header = json.loads((tmp_path / "run" / "trajectories.jsonl").read_text().splitlines()[0])
@@ -293,5 +293,5 @@ def test_the_command_collects_verifies_and_exports(tmp_path: Path) -> None:
     assert settings["budget"] == {"price": 2.0}
     assert "4 episodes verified, 0 problems" in invoke("verify", tmp_path / "run").output
     figures = tmp_path / "figures.json"
-    assert invoke("run", "--agent", "fixed-all", "--env", "OpenCATPCalls-v0", *told, "--json", figures).exit_code == 0
+    assert invoke("run", "--agent", "fixed-all", "--env", "OpenCATPCalls-v0", *options, "--json", figures).exit_code == 0
     assert json.loads(figures.read_text())["env"] == CALLS

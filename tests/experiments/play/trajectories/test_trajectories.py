@@ -48,7 +48,7 @@ def test_every_tampered_field_is_found_and_named(collected: Path, tmp_path: Path
     lines = collected.read_text().splitlines()
     generator = np.random.default_rng(1)
     forged = tmp_path / "trajectories.jsonl"
-    found = 0
+    edits = 0
     for number in (1, 4, 9):
         document = json.loads(lines[number])
         leaves = places(document)
@@ -59,8 +59,8 @@ def test_every_tampered_field_is_found_and_named(collected: Path, tmp_path: Path
             verdict = verify(forged)
             assert not verdict.verified, path
             assert verdict.problems[0].startswith("line 2") or "line 2" in verdict.problems[0]
-            found += 1
-    assert found >= 60
+            edits += 1
+    assert edits >= 60
 
 
 @pytest.mark.parametrize("field", ["env", "digest", "version", "format", "seal"])

@@ -44,16 +44,16 @@ def play(proxy: Proxy, script: Callable[[ClientSession], Awaitable[Any]], tools:
 
 def proxy(scenario: str | None = "storm", log: Path | None = None, **others: Any) -> Proxy:
     about = {name: others.pop(name) for name in ("timeout_s", "tells") if name in others}
-    given = {"scenario": scenario, "budget": Budget(), "time_scale": 0.0, "clock": "calls", "log": log, **others}
-    return Proxy(("abacus",), Settings(**given), **about)
+    settings = {"scenario": scenario, "budget": Budget(), "time_scale": 0.0, "clock": "calls", "log": log, **others}
+    return Proxy(("abacus",), Settings(**settings), **about)
 
 
 async def add_often(client: ClientSession, times: int = 40) -> list[tuple[str, bool, str]]:
-    found = []
+    replies = []
     for number in range(times):
         result = await client.call_tool("add", {"a": number, "b": 1})
-        found.append((result.meta["costgym/status"], result.is_error, result.content[0].text))
-    return found
+        replies.append((result.meta["costgym/status"], result.is_error, result.content[0].text))
+    return replies
 
 
 def test_without_a_scenario_everything_goes_through_and_is_noted(tmp_path: Path) -> None:
@@ -84,12 +84,12 @@ def test_prices_are_told_and_charged() -> None:
     async def script(client: ClientSession) -> None:
         (listed, *_) = (await client.list_tools()).tools
         assert listed.description == "Adds. Price: 3 a call." and listed.meta == {"costgym/price": 3.0}
-        told = [await client.call_tool("add", {"a": 1, "b": 2}) for _ in range(2)]
-        assert [result.is_error for result in told] == [False, True]
-        assert told[0].meta == {"costgym/price": 3.0, "costgym/status": "ok", "costgym/left_price": 2.0}
-        assert told[0].content[-1].text == "[price 3; left price 2]"
-        assert "does not cover this call" in told[1].content[0].text
-        assert told[1].meta["costgym/left_price"] == 2.0  # nothing is overdrawn
+        results = [await client.call_tool("add", {"a": 1, "b": 2}) for _ in range(2)]
+        assert [result.is_error for result in results] == [False, True]
+        assert results[0].meta == {"costgym/price": 3.0, "costgym/status": "ok", "costgym/left_price": 2.0}
+        assert results[0].content[-1].text == "[price 3; left price 2]"
+        assert "does not cover this call" in results[1].content[0].text
+        assert results[1].meta["costgym/left_price"] == 2.0  # nothing is overdrawn
 
     play(proxy(None, prices={"add": 3.0}, budget=Budget(price=5), tells=True), script)
 
@@ -104,22 +104,22 @@ def test_a_call_that_the_world_fails_does_not_reach_the_server(tmp_path: Path) -
 
 def test_a_silent_fault_is_not_told(tmp_path: Path) -> None:
     log = tmp_path / "calls.jsonl"
-    told = [each for seed in range(6) for each in play(proxy("silent", log, seed=seed), add_often)]
+    replies = [reply for seed in range(6) for reply in play(proxy("silent", log, seed=seed), add_often)]
     noted = [call["status"] for run in read_runs([log]) for call in run.calls]
     assert {"partial", "corrupt", "drifted"} & set(noted)
-    assert not {"partial", "corrupt", "drifted", "empty", "irrelevant"} & {status for status, _, _ in told}
+    assert not {"partial", "corrupt", "drifted", "empty", "irrelevant"} & {status for status, _, _ in replies}
 
 
 def test_calls_that_overlap_are_each_answered() -> None:
     async def script(client: ClientSession) -> None:
         async def one(number: int) -> None:
-            found[number] = (await client.call_tool("add", {"a": number, "b": 0})).structured_content
+            replies[number] = (await client.call_tool("add", {"a": number, "b": 0})).structured_content
 
-        found: dict[int, Any] = {}
+        replies: dict[int, Any] = {}
         async with anyio.create_task_group() as group:
             for number in range(30):
                 group.start_soon(one, number)
-        assert found == {number: {"sum": number} for number in range(30)}
+        assert replies == {number: {"sum": number} for number in range(30)}
 
     play(proxy(None), script)
 
@@ -199,9 +199,9 @@ def test_a_server_that_dies_costs_its_own_call_and_nothing_else(tmp_path: Path) 
                 await client.list_prompts()
 
     anyio.run(run)
-    (found,) = read_runs([log])
-    assert [call["status"] for call in found.calls] == ["ok", "connection_error", "connection_error"]
-    assert (found.name, found.reason) == ("mortal", "the client closed the connection; the server had ended")
+    (runs,) = read_runs([log])
+    assert [call["status"] for call in runs.calls] == ["ok", "connection_error", "connection_error"]
+    assert (runs.name, runs.reason) == ("mortal", "the client closed the connection; the server had ended")
 
 
 @pytest.mark.slow
@@ -251,8 +251,8 @@ def test_a_server_at_an_address_is_reached_and_its_loss_is_told(tmp_path: Path) 
                 group.cancel_scope.cancel()
 
         anyio.run(run)
-    (found,) = read_runs([log])
-    assert [call["status"] for call in found.calls] == ["ok", "connection_error"]
+    (runs,) = read_runs([log])
+    assert [call["status"] for call in runs.calls] == ["ok", "connection_error"]
     assert "sk-hidden" not in log.read_text()
 
 
@@ -275,8 +275,8 @@ def test_a_request_is_checked_before_a_server_is_started(tmp_path: Path, monkeyp
     app = SimpleNamespace(app=application(Proxy(("touch", str(started)))))
     ours = {"host": "127.0.0.1:8000"}
     evil = {**ours, "origin": "http://evil.example"}
-    status, said = asyncio.run(http(app, "POST", "/mcp", b"{}", **evil))
-    assert status == 403 and "origin" in said
+    status, response = asyncio.run(http(app, "POST", "/mcp", b"{}", **evil))
+    assert status == 403 and "origin" in response
     assert asyncio.run(http(app, "POST", "/mcp", b"{}", host="evil.example"))[0] == 403
     assert asyncio.run(http(app, "POST", "/mcp", b" " * (LIMITS.request_bytes + 1), **ours))[0] == 413
     greeting = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": GREETING}
@@ -292,8 +292,8 @@ def test_a_request_is_checked_before_a_server_is_started(tmp_path: Path, monkeyp
     for name, value in (("content-type", "text/plain"), ("accept", "text/html"), ("mcp-session-id", "x")):
         assert asyncio.run(http(app, "POST", "/mcp", good, **ours, **{name: value}))[0] in (400, 404)
     monkeypatch.setattr("costgym.experiments.serve.proxy.serve.Endpoint.open_sessions", LIMITS.sessions)
-    status, said = asyncio.run(http(app, "POST", "/mcp", good, **ours))
-    assert status == 503 and "64 sessions are open" in said
+    status, response = asyncio.run(http(app, "POST", "/mcp", good, **ours))
+    assert status == 503 and "64 sessions are open" in response
     assert not started.exists()
 
 
@@ -314,15 +314,15 @@ def test_a_client_is_told_when_prices_change_and_reads_the_new_ones() -> None:
         async def note(message: Any) -> None:
             changes.append(getattr(message, "method", ""))
 
-        described, charged, told = [], [], []
+        described, charged, notices = [], [], []
         async with through(proxy(parse_scenario(document)), Tools(), note) as client:
             for _ in range(5):
                 described.append((await client.list_tools()).tools[0].description)
                 charged.append((await client.call_tool("add", {"a": 1, "b": 1})).meta["costgym/price"])
-                told.append(changes.count("notifications/tools/list_changed"))
-        return described, charged, told
+                notices.append(changes.count("notifications/tools/list_changed"))
+        return described, charged, notices
 
-    described, charged, told = anyio.run(run)
+    described, charged, heard = anyio.run(run)
     assert described == ["Adds. Price: 4 a call."] * 2 + ["Adds. Price: 8 a call."] * 3
     assert charged == [4.0, 4.0, 8.0, 8.0, 8.0]  # no call costs more than its description said
-    assert told == [0, 1, 1, 1, 1]
+    assert heard == [0, 1, 1, 1, 1]

@@ -26,15 +26,15 @@ def test_the_surface_has_a_row_for_each_condition(tmp_path: Path) -> None:
         run(log, f"a{number}", success)
     run(log, "b", True, faults=0.5)
     run(log, "c", None, faults=0.5)
-    found = reliability(read_runs([log]))
-    half, whole = found["surface"]
+    report = reliability(read_runs([log]))
+    half, whole = report["surface"]
     assert (half["faults"], half["runs"], half["judged"], half["success"]["value"]) == (0.5, 2, 1, 1.0)
     assert (whole["budget"], whole["runs"], whole["price_per_run"], whole["price_per_success"]) == ("price 20", 4, 4.0, 16 / 3)
-    assert [(each["k"], each["value"]) for each in whole["reliability"]] == [(1, 0.75), (2, 0.5), (3, 0.25), (4, 0.0)]
-    assert all(each["ci95"][0] <= each["value"] <= each["ci95"][1] for each in whole["reliability"][:3])
+    assert [(row["k"], row["value"]) for row in whole["reliability"]] == [(1, 0.75), (2, 0.5), (3, 0.25), (4, 0.0)]
+    assert all(row["ci95"][0] <= row["value"] <= row["ci95"][1] for row in whole["reliability"][:3])
     assert whole["fault_rate"]["value"] == 0.0
-    assert found["without_verdict"] == ["c"] and not found["unfinished"]
-    assert [(row["tool"], row["calls"], row["price"]) for row in found["tools"]] == [("fetch", 4, 8.0), ("fetch", 8, 16.0)]
+    assert report["without_verdict"] == ["c"] and not report["unfinished"]
+    assert [(row["tool"], row["calls"], row["price"]) for row in report["tools"]] == [("fetch", 4, 8.0), ("fetch", 8, 16.0)]
 
 
 def test_runs_of_several_tasks_count_within_their_task(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_runs_of_several_tasks_count_within_their_task(tmp_path: Path) -> None:
         run(log, f"easy{number}", True, task="easy")
         run(log, f"hard{number}", False, task="hard")
     (row,) = reliability(read_runs([log]))["surface"]
-    assert [each["value"] for each in row["reliability"]] == [0.5, 0.5, 0.5]  # not 1/8: failures lie in one task
+    assert [row["value"] for row in row["reliability"]] == [0.5, 0.5, 0.5]  # not 1/8: failures lie in one task
 
 
 def test_the_command_reports_and_takes_verdicts(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_a_wrong_kind_in_any_field_of_a_log_is_named_with_its_line(tmp_path: Pat
         for key in (*line, "price", "faults", "budget", "task", "scenario", "tool", "status", "imposed"):
             for value in (None, True, 7, -1, 10**400, float("nan"), "x", ["x"], {"x": "x"}, {"price": "x"}):
                 changed = [*lines[:number], {**line, key: value}, *lines[number + 1 :]]
-                log.write_text("".join(f"{json.dumps(each)}\n" for each in changed))
+                log.write_text("".join(f"{json.dumps(line)}\n" for line in changed))
                 done = invoke("proxy", "report", log)
                 assert done.exit_code == 0 or (done.exit_code == 2 and len(done.stderr.splitlines()) == 1), (key, value)
                 assert done.exit_code == 0 or "line" in done.stderr or "no runs" in done.stderr, done.stderr

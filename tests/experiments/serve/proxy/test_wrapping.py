@@ -36,21 +36,21 @@ made: list[int] = []
 
 
 def outcomes(tool: Any, times: int = 30) -> list[Any]:
-    found: list[Any] = []
+    results: list[Any] = []
     for number in range(times):
         try:
             value = tool(number)
-            found.append(asyncio.run(value) if asyncio.iscoroutine(value) else value)
+            results.append(asyncio.run(value) if asyncio.iscoroutine(value) else value)
         except Fault as fault:
-            found.append(fault.status)
-    return found
+            results.append(fault.status)
+    return results
 
 
 @pytest.mark.parametrize("function", [double, triple])
 def test_a_function_meets_the_same_faults_twice(function: Any) -> None:
     wrapped = [wrap(function, scenario="silent", seed=seed, time_scale=0, budget="price=1000") for seed in (6, 6, 7)]
-    found = [outcomes(each) for each in wrapped]
-    assert found[0] == found[1] != found[2]
+    outcomes_of_all = [outcomes(tool) for tool in wrapped]
+    assert outcomes_of_all[0] == outcomes_of_all[1] != outcomes_of_all[2]
     assert wrapped[0].__name__ == function.__name__ and wrapped[0].__doc__ == function.__doc__
 
 
@@ -133,16 +133,16 @@ class FunctionTool:
 
 
 def test_a_tool_of_the_agents_sdk_returns_errors_as_text() -> None:
-    async def invoke(context: Any, given: str) -> int:
-        return 2 * int(json.loads(given)["number"])
+    async def invoke(context: Any, text: str) -> int:
+        return 2 * int(json.loads(text)["number"])
 
     tool = FunctionTool("double", "", {"type": "object"}, invoke)
-    found = []
+    texts = []
     for seed in range(8):
         wrapped = wrap(tool, scenario="storm", seed=seed, time_scale=0)
         assert wrapped is not tool and tool.on_invoke_tool is invoke
-        found += [asyncio.run(wrapped.on_invoke_tool(None, '{"number": 4}')) for _ in range(3)]
-    assert 8 in found and any(isinstance(each, str) and "error" in json.loads(each) for each in found)
+        texts += [asyncio.run(wrapped.on_invoke_tool(None, '{"number": 4}')) for _ in range(3)]
+    assert 8 in texts and any(isinstance(text, str) and "error" in json.loads(text) for text in texts)
 
 
 @pytest.mark.parametrize("wrong", [3, object(), None])
