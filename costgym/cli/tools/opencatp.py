@@ -32,8 +32,8 @@ def build_table(
     Example: `costgym opencatp build-table --backend packaged --images photos --out table.npz`
     """
     from costgym.simulators.opencatp.backends.named import make_backend
-    from costgym.simulators.opencatp.scenes.photos import read_photos
     from costgym.simulators.opencatp.scenes.scene import TABLE_SEED
+    from costgym.simulators.opencatp.scoring.photos import read_photos
     from costgym.simulators.opencatp.scoring.table_build import build_table as execute
 
     tools = make_backend(backend, weights, download, device)

@@ -11,7 +11,7 @@ from PIL import Image
 import costgym
 from costgym.simulators.errors import DataError
 from costgym.simulators.opencatp.backends.tiny import TinyBackend
-from costgym.simulators.opencatp.scenes.photos import read_photos
+from costgym.simulators.opencatp.scoring.photos import read_photos
 from costgym.simulators.opencatp.scoring.table import OutcomeTable
 from costgym.simulators.opencatp.scoring.table_build import build_table
 

@@ -16,8 +16,8 @@ from costgym.simulators.files import remove, write_atomically
 from costgym.simulators.opencatp.backends.base import READERS, RESTORERS, TEXT_TOOLS, Backend, Images, run_images, run_texts
 from costgym.simulators.opencatp.scenes import degrade
 from costgym.simulators.opencatp.scenes import scene as scenes
-from costgym.simulators.opencatp.scenes.photos import Photos
 from costgym.simulators.opencatp.scoring import similarity
+from costgym.simulators.opencatp.scoring.photos import Photos
 from costgym.simulators.opencatp.scoring.table import CHAINS, FORMAT, OUTPUTS, SAMPLES, SCALE, WANTED, wanted_texts
 from costgym.simulators.opencatp.tools import READER_OF
 
