@@ -23,19 +23,23 @@ def build_table(
     device: Device = "cpu",
     samples: Annotated[int, option("Scenes per degradation.", ge=2)] = 100,
     seed: Annotated[Number | None, option("Seed of the scenes; the shipped ones by default.")] = None,
+    images: Annotated[Path | None, option("Folder of photos, in place of generated scenes.", "DIR")] = None,
+    pixels: Annotated[int, option("Width and height that photos are brought to.", ge=16, le=512)] = 96,
     quiet: Quiet = False,
 ) -> None:
-    """Execute every chain of tools on every degraded scene and store the scores.
+    """Execute every chain of tools on every degraded scene or photo and store the scores.
 
-    Example: `costgym opencatp build-table --backend published --weights models --samples 10 --out table.npz`
+    Example: `costgym opencatp build-table --backend packaged --images photos --out table.npz`
     """
     from costgym.simulators.opencatp.backends.named import make_backend
     from costgym.simulators.opencatp.scenes.scene import TABLE_SEED
+    from costgym.simulators.opencatp.scoring.photos import read_photos
     from costgym.simulators.opencatp.scoring.table_build import build_table as execute
 
     tools = make_backend(backend, weights, download, device)
     chosen = TABLE_SEED if seed is None else seed
-    path = execute(out, tools, chosen, samples, progress=None if quiet else typer.echo)
+    photos = None if images is None else read_photos(images, pixels)
+    path = execute(out, tools, chosen, samples, progress=None if quiet else typer.echo, photos=photos)
     typer.echo(str(path))
 
 

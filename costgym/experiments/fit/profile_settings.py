@@ -5,7 +5,7 @@ from typing import Annotated
 
 from costgym.simulators.bounds import Count, Settings, option
 
-Backend = Annotated[str, option("tiny (our own networks), or published (the paper's models).")]
+Backend = Annotated[str, option("tiny (our own networks), packaged (from packages), or published (the paper's models).")]
 Device = Annotated[str, option("cpu or cuda.")]
 Download = Annotated[bool, option("published: let transformers download weights that are missing here.", "", "--download")]
 

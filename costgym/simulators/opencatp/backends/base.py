@@ -18,7 +18,7 @@ Images = NDArray[np.uint8]  # (n, height, width, 3)
 
 
 class Backend(Protocol):
-    """Executes tools: `tiny` (networks of our own, shipped) or `published` (the paper's models)."""
+    """Executes tools: `tiny` (our own networks, shipped), `packaged` (weights from packages) or `published` (the paper's)."""
 
     @property
     def name(self) -> str: ...

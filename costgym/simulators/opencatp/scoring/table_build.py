@@ -3,7 +3,7 @@
 import hashlib
 import io
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -17,42 +17,60 @@ from costgym.simulators.opencatp.backends.base import READERS, RESTORERS, TEXT_T
 from costgym.simulators.opencatp.scenes import degrade
 from costgym.simulators.opencatp.scenes import scene as scenes
 from costgym.simulators.opencatp.scoring import similarity
+from costgym.simulators.opencatp.scoring.photos import Photos
 from costgym.simulators.opencatp.scoring.table import CHAINS, FORMAT, OUTPUTS, SAMPLES, SCALE, WANTED, wanted_texts
 from costgym.simulators.opencatp.tools import READER_OF
 
 Progress = Callable[[str], None]
+Compare = Callable[[Images], similarity.Features]
 
 
 def build_table(
-    out: Path | str, backend: Backend, seed: int = scenes.TABLE_SEED, samples: int = SAMPLES, progress: Progress | None = None
+    out: Path | str,
+    backend: Backend,
+    seed: int = scenes.TABLE_SEED,
+    samples: int = SAMPLES,
+    progress: Progress | None = None,
+    photos: Photos | None = None,
 ) -> Path:
     """Execute every chain and reader on every degraded scene and write the table `out` (.npz), whole or not at all.
+
+    With `photos`, these take the place of the scenes. Nobody has described them, so the wanted texts are what each reader says
+    of the photo itself, and words have equal weight in a text's score.
 
     What is done of a killed run lies in `<out>.parts/`, one file per degradation, and is used again if it came from the same
     scenes and weights, whose hash the table's `meta` keeps.
     """
     out, say = Path(out), progress or (lambda _: None)
     parts_folder = out.with_name(out.name + ".parts")
-    world = scenes.make_scenes(seed, range(samples))
-    weights = _hash_of(backend)
-    origin = {"format": FORMAT, "backend": backend.name, "seed": seed, "samples": len(world), "weights": weights}
-    clean = np.stack([s.image for s in world])
-    features = similarity.image_features(clean)
+    origin: dict[str, Any] = {"format": FORMAT, "backend": backend.name, "weights": _hash_of(backend)}
+    if photos is None:
+        world = scenes.make_scenes(seed, range(samples))
+        origin |= {"seed": seed, "samples": len(world)}
+        clean, wanted, idf = np.stack([s.image for s in world]), [wanted_texts(s) for s in world], similarity.scene_idf()
+    else:
+        origin |= {"noise_seed": seed, "samples": len(photos.images), "photos": photos.about()}
+        clean, wanted, idf = photos.images, _described(backend, photos.images), {}
+    compare = getattr(backend, "image_features", similarity.image_features)
+    if (sources := getattr(backend, "sources", None)) is not None:
+        origin["tools"] = sources()
     parts = []
     for d, name in enumerate(degrade.NAMES):
         part = parts_folder / f"{d}.npz"
         if not _usable(part, origin):
-            _write(part, _outcomes(backend, clean, features, d, seed), origin)
+            _write(part, _outcomes(backend, clean, compare, d, seed), origin)
         with np.load(part, allow_pickle=False) as file:
             parts.append({k: file[k] for k in file.files})
         say(f"{d + 1} of {len(degrade.NAMES)}: {name}")
-    described = {"chains": [list(c) for c in CHAINS], "outputs": OUTPUTS, "idf": dict(similarity.scene_idf())}
-    _write(out, _merge(backend, parts, world), {**origin, **described})
+    described = {"chains": [list(c) for c in CHAINS], "outputs": OUTPUTS, "idf": dict(idf)}
+    _write(out, _merge(backend, parts, wanted, idf), {**origin, **described})
     remove(parts_folder)
     return out
 
 
 def _hash_of(backend: Backend) -> str:
+    if (packaged := getattr(backend, "weights_hash", None)) is not None:
+        return str(packaged())
     from costgym.simulators.opencatp.backends.published import PublishedBackend
     from costgym.simulators.opencatp.backends.tiny import TinyBackend, weights_hash
 
@@ -91,10 +109,11 @@ def degraded(clean: Images, d: int, seed: int) -> Images:
     return np.stack([degrade.degrade(image, d, seed, i) for i, image in enumerate(clean)])
 
 
-def _outcomes(backend: Backend, clean: Images, features: similarity.Features, d: int, seed: int) -> dict[str, NDArray[Any]]:
+def _outcomes(backend: Backend, clean: Images, compare: Compare, d: int, seed: int) -> dict[str, NDArray[Any]]:
     """Compute one degradation: image scores (samples, 65), reader texts (3, samples, 65) and the texts."""
     states = _restored(backend, clean, d, seed)
-    image = np.stack([(similarity.image_features(states[c]) * features).sum(1) for c in CHAINS], 1)
+    features = compare(clean)
+    image = np.stack([(compare(states[c]) * features).sum(1) for c in CHAINS], 1)
     return {"image": np.rint(np.clip(image, -1, 1) * SCALE).astype(np.int16), **_read(backend, states)}
 
 
@@ -126,14 +145,24 @@ def _read(backend: Backend, states: dict[tuple[str, ...], Images]) -> dict[str, 
     return {"reader": reader, "texts": _lines(list(numbers))}
 
 
-def _merge(backend: Backend, parts: list[dict[str, NDArray[Any]]], world: Sequence[scenes.Scene]) -> dict[str, NDArray[Any]]:
+def _described(backend: Backend, images: Images) -> list[tuple[str, ...]]:
+    """The texts of `WANTED` for images that nobody has described: what the readers say of them."""
+    texts = []
+    for name in WANTED[::2]:
+        read = run_texts(backend, READER_OF[name], images)
+        texts += [read, run_texts(backend, "machine_translation", read)]
+    return list(zip(*texts, strict=True))
+
+
+def _merge(
+    backend: Backend, parts: list[dict[str, NDArray[Any]]], truth: Sequence[tuple[str, ...]], idf: Mapping[str, float]
+) -> dict[str, NDArray[Any]]:
     numbers: dict[str, int] = {}
-    reader = np.empty((len(READERS), len(parts), len(world), len(CHAINS)), np.uint32)
+    reader = np.empty((len(READERS), len(parts), len(truth), len(CHAINS)), np.uint32)
     for d, part in enumerate(parts):
         text_numbers = [numbers.setdefault(t, len(numbers)) for t in bytes(part["texts"]).decode().split("\n")]
         reader[:, d] = np.array(text_numbers, np.uint32)[part["reader"]]
     tool = _text_outcomes(backend, numbers)
-    truth = [wanted_texts(s) for s in world]
     wanted = np.array([[numbers.setdefault(t[k], len(numbers)) for t in truth] for k in range(len(WANTED))], np.uint32)
     filled = np.full((len(TEXT_TOOLS), len(numbers)), -1, np.int32)
     for k, name in enumerate(TEXT_TOOLS):
@@ -141,7 +170,7 @@ def _merge(backend: Backend, parts: list[dict[str, NDArray[Any]]], world: Sequen
     texts = list(numbers)
     return {
         "image": np.stack([p["image"] for p in parts]),
-        "text": _text_scores(reader, filled, wanted, texts),
+        "text": _text_scores(reader, filled, wanted, texts, idf),
         "reader": reader,
         "tool": filled,
         "wanted": wanted,
@@ -167,9 +196,8 @@ def _text_outcomes(backend: Backend, numbers: dict[str, int]) -> dict[str, dict[
 
 
 def _text_scores(
-    reader: NDArray[np.uint32], tool: NDArray[np.int32], wanted: NDArray[np.uint32], texts: list[str]
+    reader: NDArray[np.uint32], tool: NDArray[np.int32], wanted: NDArray[np.uint32], texts: list[str], idf: Mapping[str, float]
 ) -> NDArray[np.uint16]:
-    idf = similarity.scene_idf()
     translated = tool[TEXT_TOOLS.index("machine_translation")]
     out = np.empty((len(WANTED), *reader.shape[1:]), np.uint16)
     for k, name in enumerate(WANTED):
