@@ -200,7 +200,7 @@ def _soft_parts(family: Family, kind: str) -> tuple[str, tuple[Part, ...]]:
         "mixed": (f"A third each of random actions, of `paced` and of `informed`; the last two play {any_action}.",
                   (random, medium, explored)),
         "under-budget": (f"A half each of `paced` and `informed`, which play {any_action}, and make no call after {SHARE:.0%} "
-                         "of the money or of the time, so that no session breaks a limit.", tight),
+                         "of the money or of the time, so that few run out of money or time.", tight),
     }  # fmt: skip
     summary, makers = chosen[kind]
     return summary, tuple(Part(make, family.episodes // len(makers)) for make in makers)

@@ -19,7 +19,7 @@ from costgym.experiments.play.export.datasets import check_dataset
 from costgym.experiments.play.export.transitions import transitions
 from costgym.experiments.play.named import build as building
 from costgym.experiments.play.named.build import Reference, build, evaluation_environment, load, measure, references, summarise
-from costgym.experiments.play.named.catalogue import FAMILIES, dataset_names, family_of, recipe_of
+from costgym.experiments.play.named.catalogue import FAMILIES, SHARE, dataset_names, family_of, recipe_of
 
 minari = pytest.importorskip("minari")
 WORLDS = [family.name for family in FAMILIES]
@@ -104,8 +104,11 @@ def test_costs_masks_and_probabilities_belong_to_the_actions(world: str, flat: s
 def test_sessions_under_budget_keep_a_reserve(root: Path) -> None:
     build("costgym/sessions-v1/under-budget-v0", root, episodes=8)
     for episode in load("costgym/sessions-v1/under-budget-v0", root):
+        calls, kept = episode.actions < 24, np.zeros(len(episode.actions), np.bool_)
         for name in ("budget_remaining_price", "budget_remaining_seconds"):
-            assert episode.infos[name][-1] > 0.0
+            left = episode.infos[name]
+            kept |= left[:-1] <= (1.0 - SHARE) * left[0]
+        assert kept.any() and calls.any() and not (calls & kept).any() and episode.infos["budget_remaining_price"][-1] > 0.0
         assert np.exp(episode.infos["log_probabilities"]).min() > 0.0 and episode.terminations[-1]
 
 
