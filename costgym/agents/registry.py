@@ -30,7 +30,7 @@ from costgym.agents.base import (
 )
 from costgym.agents.custom import custom_agent, is_custom
 from costgym.agents.zoo.cards import FOLDER, ZOO, is_zoo, read_card, zoo_folder, zoo_names
-from costgym.simulators.errors import ConfigError, UnknownName
+from costgym.simulators.errors import ConfigError, DataError, UnknownName
 from costgym.simulators.files import decode_json, read_text
 
 if TYPE_CHECKING:
@@ -626,12 +626,12 @@ def _trained(name: str) -> AgentEntry | None:
 
 
 def _version_learnt(run: Path) -> int:
-    """The version of the world that a run learnt from, by its `config.json`; 0 where there is no such file yet."""
+    """The version of the world that a run learnt from, by its `config.json`; 0 where none can be read: loading says why."""
     from costgym.agents.settings import CONFIG, MAX_CONFIG_BYTES
 
     try:
         config = decode_json(read_text(run / CONFIG, MAX_CONFIG_BYTES, follow=False))
-    except (OSError, ValueError):
+    except (DataError, OSError, ValueError):
         return 0
     return int(isinstance(config, dict) and str(config.get("env")).endswith("-v1"))
 

@@ -15,6 +15,7 @@ from costgym.experiments.baselines.methods import (
     OFFERS,
     BatchAgent,
     Unit,
+    budget_of,
     learning_split,
     measure,
     open_env,
@@ -343,4 +344,8 @@ def test_under_a_limit_learners_of_sessions_play_without_the_budget_and_rules_wi
     settings = SMALL.model_copy(update={"cost_limit": 50.0, "episodes": 3, "point_episodes": 2, "steps": 2_048})
     rule, learnt = run(tmp_path, settings, ["greedy", method], [SESSION_1], seeds=1)
     assert rule["figures"]["over_limit"] == 0.0 < rule["figures"]["cost"] <= 50.0
-    assert learnt["cost_limit"] == 50.0 and learnt["steps"] == 2_048 and learnt["figures"]["over_limit"] > 0.0
+    assert learnt["cost_limit"] == 50.0 and learnt["steps"] == 2_048
+    # what is played with: a policy that calls wherever it may spends more than the limit and than any session's own budget
+    env = open_env(SESSION_1, "", "test", budget_of(method, SESSION_1, 50.0))
+    caller = FunctionAgent(lambda _, info: int(np.flatnonzero(info["action_mask"])[0]), SESSION_1)
+    assert measure(env, caller, 2, limit=50.0)["over_limit"] == 1.0

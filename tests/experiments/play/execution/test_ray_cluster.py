@@ -102,7 +102,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Any:
     def put(cluster: Cluster) -> Cluster:
         monkeypatch.setitem(sys.modules, "ray", cluster)  # type: ignore[arg-type]
         monkeypatch.setattr(clusters, "time", SimpleNamespace(monotonic=lambda: cluster.now_s))
-        monkeypatch.setattr(clusters, "_kept", [])
+        monkeypatch.setattr(clusters, "_work_cache", [])
         return cluster
 
     return put
