@@ -12,8 +12,8 @@ the mean returns that `costgym.normalized_score` takes. `--tune` plays a grid of
 extreme level plays a tenth of the sessions.
 
 `--beside` plays beside `tuned` what is newer than the frozen ladder: `hedged`, whose calls run side by side; the planner over
-honest forks, on `--planned` sessions of the level medium; and `declining`, the best of 145 rules that were drawn from a wider
-space of constants and compared on up to 1,960 sessions of `train`. It also computes the tighter bound.
+honest forks, on `--planned` sessions of the level medium; and `declining`, the best of 95 rules that were drawn from a wider
+space of constants and compared on up to 960 sessions of `train`. It also computes the tighter bound.
 """
 
 from __future__ import annotations
