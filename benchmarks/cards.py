@@ -1,4 +1,4 @@
-"""What five references and the shipped learner earn in each environment, and its speed: figures of the cards in the guide.
+"""Measure what five references and the shipped learner earn in each environment, and its speed, for the cards in the guide.
 
     python benchmarks/cards.py --json benchmarks/results/cards.json
 

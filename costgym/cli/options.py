@@ -45,14 +45,14 @@ def _with_its_folder(file: Path | None) -> Path | None:
     return file
 
 
-def _expect_file(path: Path) -> Path:
+def expect_path(path: Path) -> Path:
     """Check that a path exists before the modules that read it are imported, which takes a second."""
     if not path.exists():
         raise DataError(path, "there is no such file or folder")
     return path
 
 
-EXISTS = AfterValidator(_expect_file)
+EXISTS = AfterValidator(expect_path)
 """Beside the description of an argument that names a file or folder to read."""
 Quiet = Annotated[bool, option("No progress bar, no table.", "", "--quiet")]
 JsonFile = Annotated[

@@ -61,8 +61,8 @@ class SessionNetwork(nn.Module):  # type: ignore[misc, unused-ignore]
     def describe(self) -> dict[str, Any]:
         """Return what a checkpoint must agree with: the shape, and the meaning of every input."""
         shape = {"kinds": self.kinds, "most": self.most, "hidden": self.hidden}
-        told = {"world": self.world} if self.world else {"left": list(LEFT)}
-        return {**shape, **told, **{part: list(columns) for part, columns in self._names.items()}}
+        version = {"world": self.world} if self.world else {"left": list(LEFT)}
+        return {**shape, **version, **{part: list(columns) for part, columns in self._names.items()}}
 
     def ended(self, seen: dict[str, Tensor], slots: Tensor) -> Tensor:
         """What is to be remembered of calls that have ended, (..., inputs of `remember`), by the tool (...) called last."""
@@ -79,7 +79,7 @@ class SessionNetwork(nn.Module):  # type: ignore[misc, unused-ignore]
         return memory.scatter(1, index, new[:, None])
 
     def _left(self, seen: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
-        """What an observation of version 1 shows: credits and seconds left (B, 2), and the number of queries left (B,)."""
+        """Read credits and seconds left (B, 2) and the number of queries left (B,) from an observation of version 1."""
         columns = [self._names["resources"].index(name) for name in ("credits", "time")]
         left = (seen["resources"][:, columns] * seen["resources"].new_tensor([CREDITS, SECONDS])).expm1()
         return left, (seen["query"][:, -1] * QUERIES).expm1().clamp_min(1.0)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from costgym.agents.base import SESSION, Agent
 from costgym.agents.seat import Seat
+from costgym.agents.sessions.policies import IndexPolicy
 from costgym.agents.stages.policy import drawn
 from costgym.envs.sessions.session import SessionSeat
 from costgym.simulators.errors import ConfigError
@@ -35,17 +36,17 @@ class SoftAgent(Agent):
         self.log_probabilities: list[float] = []
 
     def reset(self, seat: Seat, observation: Any, info: dict[str, Any], seed: int) -> None:
-        self._kept = {name: (1.0 - self.share) * info[name] for name in LEFT if isfinite(info[name])}
+        self._reserved = {name: (1.0 - self.share) * info[name] for name in LEFT if isfinite(info[name])}
         self._generator = np.random.Generator(np.random.Philox(seed))
-        self._rule.reset(seat, observation, self._told(info), seed)
+        self._rule.reset(seat, observation, self._within_share(info), seed)
         world: Any = seat
         if not isinstance(seat, SessionSeat):  # a privileged rule's seat holds the environment
             world = world.env.seat(self.env_id)
         self._recall, self._next = int(world.recall_action), int(world.next_action)
         self.log_probabilities = []
 
-    def _told(self, info: Mapping[str, Any]) -> dict[str, Any]:
-        return {**info, **{name: max(0.0, info[name] - kept) for name, kept in self._kept.items()}}
+    def _within_share(self, info: Mapping[str, Any]) -> dict[str, Any]:
+        return {**info, **{name: max(0.0, info[name] - reserved) for name, reserved in self._reserved.items()}}
 
     def act(self, observation: Any, info: dict[str, Any]) -> int:
         action = drawn(self.probabilities(observation, info), self._generator)
@@ -54,12 +55,12 @@ class SoftAgent(Agent):
 
     def probabilities(self, observation: Any, info: dict[str, Any]) -> NDArray[np.float64]:
         """The probability of each action, (actions,). It asks the rule, so it is called once for each step."""
-        told, mask = self._told(info), info["action_mask"].astype(np.bool_)
-        if any(told[name] <= 0.0 for name in self._kept):
+        shown, mask = self._within_share(info), info["action_mask"].astype(np.bool_)
+        if any(shown[name] <= 0.0 for name in self._reserved):
             mask[: self._recall] = False
-        self._asked = int(self._rule.act(observation, told))
+        self._choice = int(self._rule.act(observation, shown))
         chances: NDArray[np.float64] = self.epsilon * mask / mask.sum()
-        chances[self._asked if mask[self._asked] else self._next] += 1.0 - self.epsilon
+        chances[self._choice if mask[self._choice] else self._next] += 1.0 - self.epsilon
         self._chances = chances
         return chances
 
@@ -67,5 +68,5 @@ class SoftAgent(Agent):
         """Hear which action was taken; the rule goes on from there."""
         chance = float(self._chances[action])
         self.log_probabilities.append(log(chance) if chance > 0.0 else -np.inf)
-        if action != self._asked and hasattr(self._rule, "called"):
+        if action != self._choice and isinstance(self._rule, IndexPolicy):
             self._rule.called(action)

@@ -96,7 +96,7 @@ def leaderboard(
 
 
 def _config(options: RunOptions, release: str | None, batch: int) -> "RunConfig":
-    """What is played: the options, under a release's terms where one is named."""
+    """Return the options to play with: those given, under the terms of a release where one is named."""
     from costgym.experiments.leaderboard import make_run_config
 
     batched = {"batch": batch} if batch > 1 else {}

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from costgym.cli.options import EnvName, WorldOptions
+from costgym.cli.options import EnvName, WorldOptions, expect_path
 from costgym.cli.players import entry_and_id, find_player, make_player
 from costgym.experiments.play.options import Model, Seed
 from costgym.simulators.bounds import argument, option
-from costgym.simulators.errors import ConfigError, DataError, UnknownName, check_known
+from costgym.simulators.errors import ConfigError, UnknownName, check_known
 from costgym.simulators.files import write_atomically
 
 if TYPE_CHECKING:
@@ -85,8 +85,7 @@ def _recordings(names: list[str], env: str | None) -> list[Path]:
     if recordings and len(recordings) < len(names):
         raise ConfigError("WHAT", f"expected two agents or two recordings, got {' and '.join(names)}")
     for path in recordings:
-        if not path.exists():
-            raise DataError(path, "there is no such file or folder")
+        expect_path(path)
     return recordings
 
 

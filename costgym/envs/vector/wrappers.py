@@ -28,7 +28,7 @@ class _Wrapper(VectorWrapper):
 
     @property
     def autoreset_mode(self) -> AutoresetMode:
-        """What follows the end of an episode."""
+        """How the wrapped vector begins the next episode after one has ended."""
         mode: AutoresetMode = self.metadata["autoreset_mode"]
         return mode
 

@@ -191,7 +191,7 @@ def measure(env: gym.Env[Any, Any], agent: Agent, episodes: int, seed: int | Non
         )
         if isinstance(view, SessionEpisode):
             played[-1]["value_share"] = view.value_share
-    return {name: sum(each[name] for each in played) / episodes for name in played[0]}
+    return {name: sum(figures[name] for figures in played) / episodes for name in played[0]}
 
 
 def _measure_together(env: gym.Env[Any, Any], agent: BatchAgent, episodes: int, limit: float) -> Figures:

@@ -61,10 +61,10 @@ def of_dataset(name: str, env_id: str) -> Transitions:
     parts = read_transitions(load(name))
     masks, masks_after = (parts[key].astype(np.bool_) for key in ("action_masks", "next_action_masks"))
     seen, after = parts["observations"], parts["next_observations"]
-    found = Transitions(
+    read = Transitions(
         seen, masks, parts["actions"], parts["rewards"], after, masks_after, parts["terminals"] | parts["timeouts"]
     )
-    return _of_sessions(found, env_id)
+    return _of_sessions(read, env_id)
 
 
 def _of_sessions(data: Transitions, env_id: str) -> Transitions:

@@ -44,8 +44,8 @@ class DecisionTransformer(nn.Module):  # type: ignore[misc, unused-ignore]
         """What the network of sessions reads (B, k, H) of each tool, their slots (B, k), and the context (B, H)."""
         return self.reader.network.read(self.reader.observation(seen), None)[:3]
 
-    def told(self, states: Tensor, actions: Tensor, to_go: Tensor, steps: Tensor, present: Tensor) -> Tensor:
-        """The contexts of so many steps (B, K, H), with what the trunk tells of the steps before."""
+    def contexts(self, states: Tensor, actions: Tensor, to_go: Tensor, steps: Tensor, present: Tensor) -> Tensor:
+        """The contexts of so many steps (B, K, H), with what the trunk adds from the steps before."""
         done = nn.functional.one_hot(actions, self.reader.actions).float()
         hidden = self.trunk(
             states=states, actions=done, returns_to_go=to_go[..., None], timesteps=steps, attention_mask=present.long()
@@ -57,8 +57,8 @@ class DecisionTransformer(nn.Module):  # type: ignore[misc, unused-ignore]
 
     def forward(self, seen: Tensor, actions: Tensor, to_go: Tensor, steps: Tensor, present: Tensor) -> Tensor:
         h, rows, context = self.read(seen.flatten(0, 1))
-        told = self.told(context.unflatten(0, actions.shape), actions, to_go, steps, present)
-        return self.score(h, rows, told.flatten(0, 1)).unflatten(0, actions.shape)
+        contexts = self.contexts(context.unflatten(0, actions.shape), actions, to_go, steps, present)
+        return self.score(h, rows, contexts.flatten(0, 1)).unflatten(0, actions.shape)
 
 
 def windows(data: Transitions, drawn: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.int64]]:
@@ -85,7 +85,8 @@ def train(data: Transitions, chance: np.random.Generator, updates: int) -> Act:
     to_go = returns_to_go(data)
     begins = np.concatenate([[True], data.ended[:-1]])
     totals = np.sort(to_go[begins])
-    scale, target = float(totals.max()), float(totals[-max(1, round(BEST * len(totals))) :].mean())
+    # where nothing was earned there is nothing to scale by
+    scale, target = float(totals.max()) or 1.0, float(totals[-max(1, round(BEST * len(totals))) :].mean())
     model = DecisionTransformer(data.rules)
     optimiser = torch.optim.Adam(model.parameters(), LEARNING_RATE)
     for _ in range(updates):
@@ -128,8 +129,8 @@ class _Player:
             h, rows, context = self._model.read(torch.from_numpy(seen))
             self._states[:, -1] = context.numpy()
             parts = (self._states, self._actions, self._to_go, steps.clip(0, last), present)
-            told = self._model.told(*(torch.from_numpy(part) for part in parts))[:, -1]
-            scores = self._model.score(h, rows, told).numpy()
+            contexts = self._model.contexts(*(torch.from_numpy(part) for part in parts))[:, -1]
+            scores = self._model.score(h, rows, contexts).numpy()
         chosen = best(scores, observation, info["action_mask"], self._rules)
         self._actions[:, -1] = chosen
         return chosen

@@ -168,11 +168,11 @@ class _Dual:
                 called[self._tools[query, best]] += self._calls[query, best]
             if worth > least and others > 1e-9 and self._ordered:
                 # U is that of the cheapest tool, unless the query would not be worth that much
-                each, spare = kills[query], (worth - least) / others
-                most = float(each[(rated[query] + each * others).argmin()])
+                ratios, spare = kills[query], (worth - least) / others
+                most = float(ratios[(rated[query] + ratios * others).argmin()])
                 most = min(most, spare / (1.0 - spare)) if spare < 1.0 else most
                 share = most / (1.0 + most)
-                least = float((rated[query] + np.minimum(each, most) * (others / (1.0 + most))).min())
+                least = float((rated[query] + np.minimum(ratios, most) * (others / (1.0 + most))).min())
                 total += share * others
                 scale, others = scale * (1.0 - share), others * (1.0 - share)
             total += max(0.0, worth - least)
@@ -187,14 +187,14 @@ def _least(of: Callable[[float], float], highest: float) -> tuple[float, float]:
     the lowest value on the way."""
     ratio, low, high = (5.0**0.5 - 1.0) / 2.0, 0.0, highest**0.5
     left, right = high - ratio * (high - low), low + ratio * (high - low)
-    found = {square: of(square * square) for square in (left, right)}
+    values = {square: of(square * square) for square in (left, right)}
     for _ in range(_SEARCH):
-        if found[left] <= found[right]:
+        if values[left] <= values[right]:
             high, right = right, left
             new = left = high - ratio * (high - low)
         else:
             low, left = left, right
             new = right = low + ratio * (high - low)
-        found[new] = of(new * new)
-    square = min(found, key=lambda square: found[square])
-    return square * square, found[square]
+        values[new] = of(new * new)
+    square = min(values, key=lambda square: values[square])
+    return square * square, values[square]

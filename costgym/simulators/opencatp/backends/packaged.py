@@ -70,17 +70,17 @@ def halved(x: Tensor) -> Tensor:
 
 
 class SizeKeeping(nn.Module):  # type: ignore[misc]
-    """A network that doubles the size, on images of half the size; `told` are constant channels beside the image's."""
+    """A network that doubles the size, on images of half the size; `constants` are channels beside the image's."""
 
-    def __init__(self, network: nn.Module, told: Sequence[float] = ()) -> None:
+    def __init__(self, network: nn.Module, constants: Sequence[float] = ()) -> None:
         super().__init__()
         self.network = network
-        self.register_buffer("told", torch.tensor(told, dtype=torch.float32).view(1, -1, 1, 1))
+        self.register_buffer("constants", torch.tensor(constants, dtype=torch.float32).view(1, -1, 1, 1))
 
     def forward(self, x: Tensor) -> Tensor:
         small = halved(x)
-        told = self.told.expand(len(x), -1, *small.shape[2:])
-        return self.network(torch.cat([small, told], 1))[:, :, : x.shape[2], : x.shape[3]]
+        constants = self.constants.expand(len(x), -1, *small.shape[2:])
+        return self.network(torch.cat([small, constants], 1))[:, :, : x.shape[2], : x.shape[3]]
 
 
 class SameConv(nn.Conv2d):  # type: ignore[misc]
@@ -107,14 +107,14 @@ class InvertedBottleneck(nn.Module):  # type: ignore[misc]
     def __init__(self, inputs: int, outputs: int, size: int, stride: int, expand: int) -> None:
         super().__init__()
         wide = inputs * expand
-        self.skips = stride == 1 and inputs == outputs
-        if expand > 1:
+        self.skips, self.widens = stride == 1 and inputs == outputs, expand > 1
+        if self.widens:
             self._expand_conv, self._bn0 = _conv(inputs, wide), _norm(wide)
         self._depthwise_conv, self._bn1 = _conv(wide, wide, size, stride, wide), _norm(wide)
         self._project_conv, self._bn2 = _conv(wide, outputs), _norm(outputs)
 
     def forward(self, x: Tensor) -> Tensor:
-        h = F.relu6(self._bn0(self._expand_conv(x))) if hasattr(self, "_expand_conv") else x
+        h = F.relu6(self._bn0(self._expand_conv(x))) if self.widens else x
         h = self._bn2(self._project_conv(F.relu6(self._bn1(self._depthwise_conv(h)))))
         return x + h if self.skips else h
 
@@ -187,8 +187,8 @@ class PackagedBackend:
             if tool == "image_classification":
                 network: nn.Module = _classifier(package_file(name))
             else:
-                told = (*_BICUBIC, NOISE_SIGMA / 255) if tool == "image_denoising" else ()
-                network = SizeKeeping(read_network(package_file(f"{name}.param"), package_file(f"{name}.bin")), told)
+                constants = (*_BICUBIC, NOISE_SIGMA / 255) if tool == "image_denoising" else ()
+                network = SizeKeeping(read_network(package_file(f"{name}.param"), package_file(f"{name}.bin")), constants)
             self._networks[tool] = network.eval().to(self.device)
         return self._networks[tool]
 
