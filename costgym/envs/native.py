@@ -26,6 +26,8 @@ class MarketplaceVectorEnv(NativeVectorEnv):
         max_episode_steps: number of steps after which an episode is truncated, as by Gymnasium's wrapper `TimeLimit` around the
             scalar environment; unlike `max_steps`, observations tell nothing of it. None or -1: no such limit.
         all_tables: make the tables of all tasks at the start, also of a large split, so that kernels draw the tasks.
+        factored: return `tools` in two parts: `tools_fixed`, columns that stay throughout an episode and are written when one
+            begins, and `tools_changing`. `columns` tells where each part's columns stand in `tools`.
         settings: keyword arguments of the scalar environment.
 
     Attributes:

@@ -15,7 +15,7 @@ from costgym.simulators.errors import ConfigError, UnknownName, check_known
 if TYPE_CHECKING:
     from costgym.simulators.scenario import Scenario
 
-NATIVE_ARGUMENTS = ("threads", "copy", "all_tables")  # arguments of the native batch that no single environment has
+NATIVE_ARGUMENTS = ("threads", "copy", "all_tables", "factored")  # arguments of the native batch that no single environment has
 
 
 GYM_ARGUMENTS = tuple(name for name in inspect.signature(gym.make).parameters if name not in ("id", "kwargs"))

@@ -15,6 +15,7 @@ PAUSE_S = 1.0  # how long a pause lasts at most, simulated seconds
 MEMORIES = ("counts", "raw")
 PRICE_UNIT = 20.0  # a price of 1 in an observation: the dearest fee at its highest factor
 STATIC = ("price", "latency_s", "success", "provider", "rate_limit", "quota_left", "serves")
+FIXED = STATIC[1:5]  # these and the kinds stay throughout a session
 COUNTED = ("calls", "mean_ok", "recent_ok", "failures_in_a_row", "since_s", "outage_ago_s")
 LAST = ("last_ok", "last_failed")
 LEARNT = ("mean_s", "timed_out", "not_connected", "shut")  # of version 1, with the memory ``counts``

@@ -12,6 +12,7 @@ TOOL_FEATURES = (
     "calls", "in_flight", "last_ok", "last_failed", "banned",
 )  # fmt: skip
 """Columns of `observation["tools"]`, described in `MarketplaceEnv`."""
+FIXED_FEATURES = tuple(name for name in TOOL_FEATURES[: TOOL_FEATURES.index("calls")] if name != "price")  # by the task
 NEED_FEATURES = ("wanted", "known", "ready")  # columns of `observation["needs"]`, described in `MarketplaceEnv`
 RESOURCE_FEATURES = (
     "clock", "in_flight", "step",

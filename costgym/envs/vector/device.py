@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from costgym.envs.vector.attributes import AttributesByName
 from costgym.envs.vector.marketplace import NativeVectorEnv
+from costgym.simulators.batch.blocks import arranged
 from costgym.simulators.batch.device import Device, find_device, take_words
 from costgym.simulators.errors import ConfigError, EpisodeOver, require
 
@@ -102,6 +103,7 @@ class DeviceVectorEnv(AttributesByName, gym.vector.VectorEnv[Any, Any, Any]):
         self.native, self.scalar, self.device = native, native.scalar, device
         self._graph = device.captures and not native.copy if graph is None else graph
         self.num_envs, self.copy, self.spec = native.num_envs, native.copy, native.spec
+        self.columns = native.columns
         self.metadata, self.autoreset_mode, self.render_mode = native.metadata, native.autoreset_mode, None
         self.single_observation_space, self.single_action_space = native.single_observation_space, native.single_action_space
         self.observation_space, self.action_space = native.observation_space, native.action_space
@@ -110,8 +112,9 @@ class DeviceVectorEnv(AttributesByName, gym.vector.VectorEnv[Any, Any, Any]):
             raise ConfigError("device", "expected episodes that kernels draw, got a world whose episodes are drawn in Python")
         native.batch.make_full_room()
         # arrays that kernels keep up to date and steps hand out
-        self._kept = {id(array): self._tensor(array) for array in native._observed or ()}
-        self._state, self._streams = map_arrays(self._put, (native.batch.state, native._streams))
+        self._handed_out = {id(array): self._tensor(array) for array in native._observed or ()}
+        self._state = map_arrays(self._put, arranged(native.batch.state, native.by_field))
+        self._streams = map_arrays(self._put, native._streams)
         self._take_tables()
         count = self.num_envs
         self._undrawn = map_arrays(device.put, native._undrawn)
@@ -130,10 +133,11 @@ class DeviceVectorEnv(AttributesByName, gym.vector.VectorEnv[Any, Any, Any]):
     def _take_tables(self) -> None:
         native, self._known = self.native, self.native.shared_nbytes
         self._replay: Callable[[], None] = self._play  # until a step is captured; a graph would use the old tables
-        self._tables, self._rules, self._view = map_arrays(self._put, (native.batch.tables, native.batch.rules, native._view))
+        parts = (arranged(part, native.by_field) for part in (native.batch.tables, native.batch.rules, native._view))
+        self._tables, self._rules, self._view = map_arrays(self._put, tuple(parts))
 
     def _put(self, array: NDArray[Any]) -> Any:
-        return self.device.view(self._kept[id(array)]) if id(array) in self._kept else self.device.put(array)
+        return self.device.view(self._handed_out[id(array)]) if id(array) in self._handed_out else self.device.put(array)
 
     def _tensor(self, array: NDArray[Any]) -> Any:
         return self._torch.from_numpy(array).to(self.device.name)
@@ -148,8 +152,8 @@ class DeviceVectorEnv(AttributesByName, gym.vector.VectorEnv[Any, Any, Any]):
         return self._out, self._views
 
     def _empty(self, like: NDArray[Any]) -> Any:
-        if id(like) in self._kept:
-            return self._kept[id(like)]
+        if id(like) in self._handed_out:
+            return self._handed_out[id(like)]
         dtype = self._torch.from_numpy(np.empty(0, like.dtype)).dtype
         return self._torch.zeros(like.shape, dtype=dtype, device=self.device.name)
 

@@ -4,7 +4,7 @@ It equals Gymnasium's ``SyncVectorEnv`` over `marketplace.MarketplaceEnv` bit fo
 rewards, ends, masks and every figure in `info`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -14,7 +14,7 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from costgym.envs.base import InvalidAction, LimitedSpec
-from costgym.envs.features.templates import MAX_NEEDS, NEED_FEATURES, TOOL_FEATURES
+from costgym.envs.features.templates import FIXED_FEATURES, MAX_NEEDS, NEED_FEATURES, TOOL_FEATURES
 from costgym.envs.features.writing import ROLE_FEATURES
 from costgym.envs.vector.attributes import AttributesByName
 from costgym.envs.vector.checks import ArrayPool, checked_mode, checked_reset_mask, checked_threads, checked_time_limit
@@ -34,8 +34,9 @@ Mask = NDArray[np.bool_]
 _WORD = (1 << 64) - 1
 EAGER = 2_048  # tasks of a split up to which all tables are made at the start
 KEPT_ROWS = 8_192  # tasks of several worlds whose tables are kept
-NO_WRITES = np.zeros((1, 1, 1), np.float32), np.zeros((1, 1, 1), np.float32), np.zeros((1, 1))
-"""The last arrays of `kernels.Out`, which worlds without writes do not use."""
+UNUSED = np.zeros((1, 1, 1), np.float32)  # stands for an array of observations that there is not
+NO_WRITES = UNUSED, UNUSED, np.zeros((1, 1))
+"""Arrays of `kernels.Out` that worlds without writes do not use."""
 
 
 class NativeVectorEnv(LimitedSpec, AttributesByName, gym.vector.VectorEnv[Observation, Any, Any]):
@@ -46,8 +47,13 @@ class NativeVectorEnv(LimitedSpec, AttributesByName, gym.vector.VectorEnv[Observ
     """
 
     scalar: Any
+    fixed_columns: tuple[str, ...] = FIXED_FEATURES  # the columns of `tools` that a task fixes
     make_scalar: Any  # makes the scalar environment
     kernels: Any = kernels  # the module with the compiled steps
+    columns: Mapping[str, Sequence[int]] = {}  # with `factored`, the columns of `tools` that each of its two parts holds
+    # the arrays that every step reads at the same place of each episode, which a GPU keeps by field
+    by_field = frozenset({"episodes", "calls", "bills", "times", "numbers", "news"})
+    _keys: Mapping[str, str] = {}  # arrays of a step that observations call otherwise
     _several = False
 
     metadata: dict[str, Any] = {"render_modes": [], "autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012
@@ -60,10 +66,11 @@ class NativeVectorEnv(LimitedSpec, AttributesByName, gym.vector.VectorEnv[Observ
         copy: bool = True,
         threads: int = 1,
         all_tables: bool = False,
+        factored: bool = False,
         max_episode_steps: int | None = None,
         **settings: Any,
     ) -> None:
-        self.all_tables = all_tables
+        self.all_tables, self.factored = all_tables, factored
         self.autoreset_mode, self.threads = checked_mode(num_envs, autoreset_mode), checked_threads(threads)
         self.time_limit = checked_time_limit(max_episode_steps)
         self.scalar = scalar = self.make_scalar(**settings)
@@ -72,6 +79,8 @@ class NativeVectorEnv(LimitedSpec, AttributesByName, gym.vector.VectorEnv[Observ
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
         self.render_mode = None
         self.single_observation_space, self.single_action_space = scalar.observation_space, scalar.action_space
+        if factored:
+            self._divide_tools()
         try:
             self._allocate(num_envs)
         except MemoryError:
@@ -100,6 +109,16 @@ class NativeVectorEnv(LimitedSpec, AttributesByName, gym.vector.VectorEnv[Observ
         # what begins in a step is written into these arrays, so that kernels have their addresses
         self._turn = self._undrawn._replace(tasks=self._undrawn.tasks.copy(), seeds=self._undrawn.seeds.copy())
 
+    def _divide_tools(self) -> None:
+        """Let observations hold what a task fixes of `tools` apart from what changes."""
+        names, whole = self.scalar.column_names["tools"], self.scalar.observation_space["tools"]
+        fixed = [column for column, name in enumerate(names) if name in self.fixed_columns or name.startswith("kind_")]
+        self.columns = {"tools_changing": [k for k in range(len(names)) if k not in fixed], "tools_fixed": fixed}
+        parts = {name: gym.spaces.Box(whole.low[:, of], whole.high[:, of]) for name, of in self.columns.items()}
+        others = {name: space for name, space in self.scalar.observation_space.items() if name != "tools"}
+        self.single_observation_space = gym.spaces.Dict({**parts, **others})
+        self._keys = {"tools": "tools_changing", "fixed": "tools_fixed"}
+
     def _make_world(self, scalar: Any) -> None:
         """Make the batch, and the tables of what is seen of it."""
         self._several = len(scalar.scenarios) > 1
@@ -122,12 +141,15 @@ class NativeVectorEnv(LimitedSpec, AttributesByName, gym.vector.VectorEnv[Observ
         count = self.num_envs
         undrawn = np.full(count, -1, np.int64), np.zeros(count, np.uint64), np.full(count, self._by_row)
         self._undrawn = kernels.Starts(*undrawn, self._by_row)
+        self._shapes = self._shapes_of("tools", "needs", "resources", *(("roles", "effects") if scalar.world.writes else ()))
         self._view = self._empty_view()
         if numbers:
             self._extend_view(0, len(numbers))
+
+    def _shapes_of(self, *names: str) -> dict[str, tuple[int, ...]]:
+        """The shapes of an environment's observation by the names of a step's arrays."""
         spaces: Any = self.single_observation_space
-        names = ("tools", "needs", "resources", *(("roles", "effects") if scalar.world.writes else ()))
-        self._shapes: dict[str, tuple[int, ...]] = {name: spaces[name].shape for name in names}
+        return {name: spaces[self._keys.get(name, name)].shape for name in (*names, *(["fixed"] if self.factored else []))}
 
     def _rules_of(self, scalar: Any) -> tuple[Any, ...]:
         """What the tables do not hold, and worlds have to share."""
@@ -161,9 +183,10 @@ class NativeVectorEnv(LimitedSpec, AttributesByName, gym.vector.VectorEnv[Observ
 
     def _empty_view(self) -> kernels.View:
         scalar, width = self.scalar, self.scalar.max_tools
-        shares = scalar._shares
+        shares, changing = scalar._shares, self.columns.get("tools_changing", range(len(TOOL_FEATURES)))
         return kernels.View(
-            tools=np.zeros((0, width, len(TOOL_FEATURES)), np.float32),
+            tools=np.zeros((0, *self._shapes["tools"]), np.float32),
+            fixed=np.zeros((0, *self._shapes["fixed"]), np.float32) if self.factored else UNUSED,
             plain=np.zeros((0, MAX_NEEDS, len(NEED_FEATURES)), np.float32),
             mask=np.zeros((0, 1, scalar.finish_action + 1), np.bool_),
             quote=np.zeros((0, 1, width), np.float32),
@@ -180,6 +203,9 @@ class NativeVectorEnv(LimitedSpec, AttributesByName, gym.vector.VectorEnv[Observ
             max_steps=scalar.max_steps,
             time_limit=self.time_limit,
             autoreset=self.autoreset_mode is AutoresetMode.NEXT_STEP,
+            price_column=changing.index(TOOL_FEATURES.index("price")),
+            first_call=changing.index(TOOL_FEATURES.index("calls")),
+            factored=self.factored,
             fresh=self.copy,
             scale=float(scalar._scale),
             loss=float(scalar._loss),
@@ -201,9 +227,10 @@ class NativeVectorEnv(LimitedSpec, AttributesByName, gym.vector.VectorEnv[Observ
             count = len(template.slots)
             slots[number, :count], rows[number, :count] = template.slots, template.rows
             mask[number, :, :count] &= ~tables.banned[first + number][:, list(template.slots)]
+        tools = np.stack([template.tools for template in templates])
         # by epoch, as the world's own tables: a kernel then reads mask and price with one index
         blocks: dict[str, NDArray[Any]] = {
-            "tools": np.stack([template.tools for template in templates]),
+            "tools": tools[..., self.columns["tools_changing"]] if self.factored else tools,
             "plain": np.stack([template.needs for template in templates]),
             "mask": mask,
             "quote": np.minimum(tables.quote[first:end] * scalar._scale, scalar._highest).astype(np.float32),
@@ -213,6 +240,8 @@ class NativeVectorEnv(LimitedSpec, AttributesByName, gym.vector.VectorEnv[Observ
             "roles": np.stack([template.roles for template in templates]),
             "serves": np.stack([template.serves for template in templates]),
         }
+        if self.factored:
+            blocks["fixed"] = tools[..., self.columns["tools_fixed"]]
         grown: dict[str, Any] = {name: put_rows(getattr(self._view, name), first, block) for name, block in blocks.items()}
         self._view = replaced(self._view, **grown)
 
@@ -415,8 +444,10 @@ class NativeVectorEnv(LimitedSpec, AttributesByName, gym.vector.VectorEnv[Observ
         """Arrays for a step to write to. They are new, except for the observations with ``copy=False``."""
         # one after the other in the order of `kernels.Out`, which is quicker than by name
         tools, needs, resources, *more = self._observing()
+        fixed = more.pop() if self.factored else UNUSED
         written = (*more, np.empty((len(WRITTEN), self.num_envs))) if more else NO_WRITES
-        return kernels.Out(tools, needs, resources, *self._outcomes(self.scalar.finish_action + 1), *written)
+        outcomes = self._outcomes(self.scalar.finish_action + 1)
+        return kernels.Out._make([tools, needs, resources, *outcomes, *written, fixed])
 
     def _observing(self) -> Any:
         """The arrays of observations, in the order of their names."""
@@ -435,7 +466,7 @@ class NativeVectorEnv(LimitedSpec, AttributesByName, gym.vector.VectorEnv[Observ
 
     def observations(self, out: kernels.Out) -> Observation:
         """The observations among a step's arrays."""
-        return {name: getattr(out, name) for name in self._shapes}
+        return {self._keys.get(name, name): getattr(out, name) for name in self._shapes}
 
     def figures(self, out: kernels.Out) -> dict[str, NDArray[Any]]:
         """The scalar environment's `info` as arrays, none of them shared with another step."""

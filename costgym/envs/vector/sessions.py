@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costgym.envs.features.session_features import LAST, opening
+from costgym.envs.features.session_features import FIXED, LAST, opening
 from costgym.envs.vector.info import as_mask, figures_info
 from costgym.envs.vector.kernels import sessions as kernels
-from costgym.envs.vector.marketplace import NativeVectorEnv
+from costgym.envs.vector.marketplace import UNUSED, NativeVectorEnv
 from costgym.simulators.batch.rng import say_compiling
 from costgym.simulators.batch.sessions import SessionBatch
 from costgym.simulators.errors import ConfigError
@@ -24,6 +24,8 @@ class NativeSessions(NativeVectorEnv):
 
     batch: SessionBatch
     kernels = kernels
+    fixed_columns = FIXED
+    by_field = NativeVectorEnv.by_field | {"progress", "seen", "offers", "provider", "limits", "quote", "outage_s"}
     first_kernel: Any = kernels.step_part  # that is compiled, if none is
 
     def _make_world(self, scalar: Any) -> None:
@@ -36,19 +38,24 @@ class NativeSessions(NativeVectorEnv):
         self._by_row, self._numbers = batch.sessions.drawn, {0: np.array(scalar.numbers, np.int64)}
         undrawn = np.full(count, -1, np.int64), np.zeros(count, np.uint64), np.full(count, self._by_row)
         self._undrawn = kernels.Starts(*undrawn, drawn=self._by_row)
-        spaces: Any = self.single_observation_space
-        self._shapes = {name: spaces[name].shape for name in ("tools", "query", "resources")}
-        tools = np.zeros((count, *self._shapes["tools"]), np.float32)
+        self._shapes = self._shapes_of("tools", "query", "resources")
+        shown = {name: np.zeros((count, *shape), np.float32) for name, shape in self._shapes.items()}
         if not self.copy:
-            self._observed = [tools, *(np.empty((count, *self._shapes[name]), np.float32) for name in ("query", "resources"))]
+            self._observed = list(shown.values())
+        names = scalar.column_names["tools"]
+        columns = [names[k] for k in self.columns.get("tools_changing", range(len(names)))]
         self._view = kernels.View(
-            tools=tools,
+            tools=shown["tools"],
+            fixed=shown.get("fixed", UNUSED),
             seen=np.zeros((count, rules.tools), kernels.SEEN),
             outage_s=np.zeros((count, rules.providers)),
             showing=np.zeros(count, np.int32),
             lasted_s=np.zeros(count),
             version=rules.world,
-            last=scalar.column_names["tools"].index(LAST[0]),
+            quota=columns.index("quota_left"),
+            serves=columns.index("serves"),
+            last=columns.index(LAST[0]),
+            factored=self.factored,
             shared=not self.copy,
             first=scalar.numbers[0],
             choices=len(scalar.numbers),
@@ -69,7 +76,10 @@ class NativeSessions(NativeVectorEnv):
         if not self._by_row:
             return numbers
         for number, i in zip(numbers.tolist(), indices.tolist(), strict=True):
-            self._view.tools[i] = opening(self.batch.put(i, number), self.scalar.memory, self.scalar.concurrent)
+            tools = opening(self.batch.put(i, number), self.scalar.memory, self.scalar.concurrent)
+            self._view.tools[i] = tools[:, self.columns["tools_changing"]] if self.factored else tools
+            if self.factored:
+                self._view.fixed[i] = tools[:, self.columns["tools_fixed"]]
         return indices
 
     @property
@@ -84,7 +94,9 @@ class NativeSessions(NativeVectorEnv):
     def fresh(self) -> Any:
         count = self.num_envs
         progress = np.empty(count, np.int64), np.empty(count, np.int64), np.empty((2, count))
-        return kernels.Out._make([*self._observing(), *self._outcomes(self.scalar._actions), *progress])
+        tools, query, resources, *more = self._observing()
+        fixed = more[0] if self.factored else UNUSED
+        return kernels.Out._make([tools, query, resources, *self._outcomes(self.scalar._actions), *progress, fixed])
 
     def figures(self, out: Any) -> dict[str, NDArray[Any]]:
         progress = {"query": out.queries, "value": out.values[0], "value_share": out.values[1], "tool": out.reported}

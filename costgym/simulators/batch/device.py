@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any, Protocol
 
-import numpy as np
 from numpy.typing import NDArray
 
 from costgym.simulators.batch.rng import INTERPRETED, inlined, numba
@@ -31,7 +30,7 @@ class Device(Protocol):
     captures: bool  # `capture` saves the host's work
 
     def put(self, array: NDArray[Any]) -> Any:
-        """A copy of an array on the device."""
+        """A copy of an array on the device, which lies column by column where the array does."""
 
     def get(self, array: Any) -> NDArray[Any]:
         """A copy of a device's array for the CPU."""
@@ -64,7 +63,7 @@ class Cpu:
     captures = False
 
     def put(self, array: NDArray[Any]) -> Any:
-        return array.copy()
+        return array.copy("A")
 
     def get(self, array: Any) -> NDArray[Any]:
         return array.copy()
@@ -94,7 +93,7 @@ class Gpu:
 
     def put(self, array: NDArray[Any]) -> Any:
         with self._cuda.gpus[self._number]:
-            return self._cuda.to_device(np.ascontiguousarray(array), stream=self._stream())
+            return self._cuda.to_device(array.copy("A"), stream=self._stream())
 
     def get(self, array: Any) -> NDArray[Any]:
         stream = self._stream()

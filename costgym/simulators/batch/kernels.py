@@ -8,7 +8,7 @@ import numpy as np
 
 from costgym.simulators.batch import records as source
 from costgym.simulators.batch.compile import compiled_form
-from costgym.simulators.batch.memory import clear_row
+from costgym.simulators.batch.memory import clear_row, record_at
 from costgym.simulators.batch.rng import inlined, internal
 from costgym.simulators.rules import actions, calls, events, failures, gateway, grades, writes
 from costgym.simulators.status import Status
@@ -32,7 +32,7 @@ def begin(tables: Any, rules: Any, state: Any, i: int, row: int, seed: Any) -> N
     # nearly every field starts at zero, and one block of zeros is cheaper than a store for each
     clear_row(state.episodes, i)
     clear_row(state.slots, i)
-    e = state.episodes[i]
+    e = record_at(state.episodes, i)
     e.seed, e.task, e.next = seed, row, -1
     e.known = tables.known[row]
     e.seen_known = e.known
@@ -59,7 +59,7 @@ def places_used(e: Any) -> int:
 @inlined
 def is_due(tables: Any, state: Any, i: int, slot: int, wanted: Any) -> bool:
     """Return whether a candidate is a check or an undo of what `due` says is wanted."""
-    task = state.episodes[i].task
+    task = record_at(state.episodes, i).task
     role = tables.effects[task, slot].role
     return (role == _CHECK and tables.serves[task, slot] & wanted[0] != 0) or (
         role == _UNDO and tables.serves[task, slot] & wanted[1] != 0

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from costgym.simulators.batch.blocks import WARP, WORD, first_record, is_block
 from costgym.simulators.draws import PURPOSES, DrawSource
 
 _source = DrawSource()
@@ -45,9 +46,36 @@ def take_place(counter: Any) -> int:
     return int(counter[0]) - 1
 
 
+def record_at(array: Any, i: int) -> Any:
+    """The record of episode i."""
+    return record_in(array, i)
+
+
+def record_in(array: Any, i: int, *column: int) -> Any:
+    """The record of episode i in a column."""
+    kind = array.dtype
+    if not is_block(kind):
+        return array[(i, *column)]
+    block = np.ravel_multi_index((i // WARP, *column), array.shape)
+    offset = int(block) * kind.itemsize + i % WARP * WORD
+    return np.ndarray(1, first_record(kind), array.reshape(-1).view(np.uint8), offset)[0]
+
+
+def copy_in(array: Any, i: int, target: int, source: int) -> None:
+    """Copy the record of episode i in a column to another one."""
+    if is_block(array.dtype):
+        words = array.view(np.uint64).reshape(*array.shape, -1, WARP)[i // WARP, ..., i % WARP]
+        words[target] = words[source]
+    else:
+        array[i, target] = array[i, source]
+
+
 def clear_row(target: Any, i: int) -> None:
-    """Set a row of an array to zero."""
-    target[i] = np.zeros((), target.dtype)
+    """Set a row of an array to zero, or in an array of blocks what is of episode i."""
+    if is_block(target.dtype):
+        target.view(np.uint64).reshape(len(target), -1, WARP)[i // WARP, :, i % WARP] = 0
+    else:
+        target[i] = np.zeros((), target.dtype)
 
 
 def prefetch(array: Any, i: int, offset: int) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from costgym.simulators.batch import rng
+from costgym.simulators.batch.memory import copy_in, record_at, record_in
 from costgym.simulators.rules.calls import complete
 from costgym.simulators.rules.events import happen
 from costgym.simulators.rules.failures import outage_after
@@ -33,7 +34,7 @@ def integer(value: Any) -> Any:
 
 
 def episode(state: Any, i: Any) -> Any:
-    return state.episodes[i]
+    return record_at(state.episodes, i)
 
 
 def now(e: Any) -> Any:
@@ -77,7 +78,7 @@ def banned(tables: Any, e: Any, slot: Any) -> Any:
 
 
 def quote(tables: Any, state: Any, i: Any, slot: Any) -> Any:
-    e = state.episodes[i]
+    e = record_at(state.episodes, i)
     return tables.quote[e.task, e.epoch, slot]
 
 
@@ -95,7 +96,7 @@ def window(state: Any, i: Any, of: Any) -> Any:
 
 def luck(tables: Any, state: Any, i: Any, k: Any, slot: Any) -> Any:
     # Philox counts: a row of uniforms costs one block wherever it lies, so nothing is drawn in advance
-    e = state.episodes[i]
+    e = record_at(state.episodes, i)
     return uniforms(e.seed, tables.number[e.task], np.int64(k) * np.int64(tables.slot_count[e.task] + 1) + slot)
 
 
@@ -111,7 +112,7 @@ def in_outage(tables: Any, rules: Any, state: Any, i: Any, of: Any, at_s: Any) -
     if of.outage < 0:
         return False
     # of all outages only the first one that ends later is kept
-    e, burst = state.episodes[i], state.bursts[i, of.outage]
+    e, burst = record_at(state.episodes, i), state.bursts[i, of.outage]
     if burst.count > 0 and at_s < burst.before:  # the time lies before the outage that is kept, so begin again
         burst.count = 0
     if burst.count == 0:
@@ -134,7 +135,7 @@ def in_outage(tables: Any, rules: Any, state: Any, i: Any, of: Any, at_s: Any) -
 
 def newest_idle(state: Any, i: Any, slot: Any) -> Any:
     last = state.times.shape[1] - 1
-    for instance in range(np.int64(state.episodes[i].idle) - 1, -1, -1):
+    for instance in range(np.int64(record_at(state.episodes, i).idle) - 1, -1, -1):
         if state.numbers[i, last - instance] == slot:
             return instance
     return -1
@@ -145,7 +146,7 @@ def idle_since(state: Any, i: Any, slot: Any, instance: Any) -> Any:
 
 
 def take_idle(state: Any, i: Any, slot: Any, instance: Any) -> None:
-    e, times, numbers = state.episodes[i], state.times, state.numbers
+    e, times, numbers = record_at(state.episodes, i), state.times, state.numbers
     last, count = times.shape[1] - 1, np.int64(e.idle)
     for other in range(instance + 1, count):
         numbers[i, last - other + 1], times[i, last - other + 1] = numbers[i, last - other], times[i, last - other]
@@ -153,7 +154,7 @@ def take_idle(state: Any, i: Any, slot: Any, instance: Any) -> None:
 
 
 def drop_idle(state: Any, i: Any, slot: Any) -> None:
-    e, times, numbers = state.episodes[i], state.times, state.numbers
+    e, times, numbers = record_at(state.episodes, i), state.times, state.numbers
     last, left = times.shape[1] - 1, 0
     for other in range(np.int64(e.idle)):
         if numbers[i, last - other] != slot:
@@ -163,7 +164,7 @@ def drop_idle(state: Any, i: Any, slot: Any) -> None:
 
 
 def rest_instance(state: Any, i: Any, slot: Any, at_s: Any) -> None:
-    e = state.episodes[i]
+    e = record_at(state.episodes, i)
     column = state.times.shape[1] - 1 - e.idle
     state.times[i, column], state.numbers[i, column] = at_s, slot
     e.idle += 1
@@ -177,7 +178,7 @@ def in_flight(e: Any) -> Any:
 
 
 def all_in_flight(state: Any, i: Any) -> Any:
-    return range(np.int64(state.episodes[i].records))
+    return range(np.int64(record_at(state.episodes, i).records))
 
 
 def earlier(state: Any, i: Any, index: Any) -> Any:
@@ -185,7 +186,7 @@ def earlier(state: Any, i: Any, index: Any) -> Any:
 
 
 def call(state: Any, i: Any, index: Any) -> Any:
-    return state.calls[i, index]
+    return record_in(state.calls, i, index)
 
 
 def slot(state: Any, i: Any, index: Any) -> Any:
@@ -201,14 +202,14 @@ def calls_held(of: Any) -> Any:
 
 
 def waits(state: Any, i: Any, index: Any) -> Any:
-    return state.calls[i, index].order == WAITING
+    return record_in(state.calls, i, index).order == WAITING
 
 
 def new_call(state: Any, i: Any, slot: Any, price: Any) -> Any:
-    e = state.episodes[i]
+    e = record_at(state.episodes, i)
     index = np.int64(e.records)
     state.numbers[i, index] = slot
-    state.calls[i, index].order = WAITING
+    record_in(state.calls, i, index).order = WAITING
     e.records += 1
     return index
 
@@ -226,54 +227,56 @@ def same_wish(tables: Any, e: Any, need: Any, at_version: Any) -> Any:
 
 
 def quoted(tables: Any, rules: Any, state: Any, i: Any, index: Any) -> Any:
-    e, of, slot = state.episodes[i], state.calls[i, index], state.numbers[i, index]
+    e, of, slot = record_at(state.episodes, i), record_in(state.calls, i, index), state.numbers[i, index]
     quoted_price = tables.quote[e.task, of.submit_epoch, slot]
     # without events a flat price is its quote, and where prices change between queries the bill alone still knows it
     fixed = rules.track_bills and of.order != WAITING and not tables.slots[e.task, slot].rate_per_s
     if fixed and tables.event_count[e.task] == 0:
-        quoted_price = state.bills[i, index].price
+        quoted_price = record_in(state.bills, i, index).price
     return quoted_price
 
 
 def note_start(rules: Any, state: Any, i: Any, index: Any, at_s: Any, loads_s: Any) -> None:
-    state.calls[i, index].start_epoch = state.episodes[i].epoch
+    record_in(state.calls, i, index).start_epoch = record_at(state.episodes, i).epoch
     if rules.track_bills:
-        state.bills[i, index].started, state.bills[i, index].ready = at_s, at_s + loads_s
+        record_in(state.bills, i, index).started, record_in(state.bills, i, index).ready = at_s, at_s + loads_s
 
 
 def started_and_ready(rules: Any, state: Any, i: Any, index: Any) -> Any:
     if rules.track_bills:
-        return state.bills[i, index].started, state.bills[i, index].ready
-    return state.episodes[i].now, state.episodes[i].now  # nothing loads, and nothing is billed by time
+        return record_in(state.bills, i, index).started, record_in(state.bills, i, index).ready
+    return record_at(state.episodes, i).now, record_at(state.episodes, i).now  # nothing loads, and nothing is billed by time
 
 
 def factor(tables: Any, state: Any, i: Any, index: Any) -> Any:
-    return tables.factor[state.episodes[i].task, state.calls[i, index].start_epoch, state.numbers[i, index]]
+    return tables.factor[
+        record_at(state.episodes, i).task, record_in(state.calls, i, index).start_epoch, state.numbers[i, index]
+    ]
 
 
 def fix_price(state: Any, i: Any, index: Any, price: Any) -> None:
-    state.bills[i, index].price = price
+    record_in(state.bills, i, index).price = price
 
 
 def fixed_price(tables: Any, rules: Any, state: Any, i: Any, index: Any) -> Any:
     if rules.track_bills:
-        return state.bills[i, index].price
-    return factor(tables, state, i, index) * tables.slots[state.episodes[i].task, state.numbers[i, index]].fee
+        return record_in(state.bills, i, index).price
+    return factor(tables, state, i, index) * tables.slots[record_at(state.episodes, i).task, state.numbers[i, index]].fee
 
 
 def remove(rules: Any, state: Any, i: Any, index: Any) -> None:
-    e = state.episodes[i]
+    e = record_at(state.episodes, i)
     e.records -= 1
     last = np.int64(e.records)
     # shifted and not swapped: waiting, memory and the end of an episode follow the order of submission
     for other in range(index, last):
-        state.calls[i, other] = state.calls[i, other + 1]
+        copy_in(state.calls, i, other, other + 1)
         state.times[i, other], state.numbers[i, other] = state.times[i, other + 1], state.numbers[i, other + 1]
         if rules.track_bills:
-            state.bills[i, other] = state.bills[i, other + 1]
+            copy_in(state.bills, i, other, other + 1)
     best, at_s, order = -1, np.inf, 0
     for other in range(last):
-        rank, ends_s = state.calls[i, other].order, state.times[i, other]
+        rank, ends_s = record_in(state.calls, i, other).order, state.times[i, other]
         if rank != WAITING and (ends_s < at_s or (ends_s == at_s and rank < order)):
             best, at_s, order = other, ends_s, rank
     e.next = best
@@ -288,7 +291,7 @@ def close(state: Any, i: Any, index: Any, price: Any) -> None:
 
 
 def close_all(state: Any, i: Any, passed: Any) -> None:
-    e = state.episodes[i]
+    e = record_at(state.episodes, i)
     e.records = 0
     e.next = -1
     e.exceeded = passed
@@ -306,7 +309,7 @@ def serves(tables: Any, e: Any, slot: Any, need: Any) -> Any:
 
 
 def serves_several(tables: Any, state: Any, i: Any, slot: Any) -> Any:
-    bits = tables.serves[state.episodes[i].task, slot]
+    bits = tables.serves[record_at(state.episodes, i).task, slot]
     return bits != 0 and bits & (bits - _ONE) != 0
 
 
@@ -373,7 +376,7 @@ def is_need(of: Any) -> Any:
 
 
 def entities(tables: Any, state: Any, i: Any) -> Any:
-    return range(tables.need_count[state.episodes[i].task])
+    return range(tables.need_count[record_at(state.episodes, i).task])
 
 
 def has_record(tables: Any, e: Any, of: Any) -> Any:
@@ -397,7 +400,7 @@ def record_of(tables: Any, state: Any, i: Any, slot: Any, of: Any) -> Any:
 
 
 def amount(tables: Any, state: Any, i: Any, of: Any) -> Any:
-    return tables.amount[state.episodes[i].task, of]
+    return tables.amount[record_at(state.episodes, i).task, of]
 
 
 def repeats(state: Any, i: Any, index: Any, slot: Any, of: Any) -> Any:
@@ -416,7 +419,7 @@ def note_seen(e: Any, of: Any, seen: Any) -> None:
 
 def due(tables: Any, state: Any, i: Any) -> Any:
     """Bits of the needs that a check can tell something new of, and of those whose effect was seen twice."""
-    e, checks, undoes = state.episodes[i], np.uint64(0), np.uint64(0)
+    e, checks, undoes = record_at(state.episodes, i), np.uint64(0), np.uint64(0)
     for need in needs(tables, e):
         if wants_effect(tables, e, need):
             bit = _ONE << np.uint64(need)
@@ -443,7 +446,7 @@ def report_event(state: Any, i: Any, event: Any) -> None:
 
 def _add_news(state: Any, i: Any, code: Any) -> None:
     # a ring, since many things may happen before the agent asks for the first
-    e = state.episodes[i]
+    e = record_at(state.episodes, i)
     index = e.news_at + e.news
     size = state.news.shape[1]
     state.news[i, index - size if index >= size else index] = code
@@ -455,7 +458,7 @@ def news(e: Any) -> Any:
 
 
 def take_news(state: Any, i: Any) -> Any:
-    e = state.episodes[i]
+    e = record_at(state.episodes, i)
     code = state.news[i, e.news_at]
     e.news_at = e.news_at + 1 if e.news_at + 1 < state.news.shape[1] else 0
     e.news -= 1
@@ -468,17 +471,17 @@ def event_at(tables: Any, e: Any) -> Any:
 
 
 def end_at(state: Any, i: Any) -> Any:
-    following = state.episodes[i].next
+    following = record_at(state.episodes, i).next
     return state.times[i, following] if following >= 0 else np.inf
 
 
 def next_at(tables: Any, state: Any, i: Any) -> Any:
-    return min(end_at(state, i), event_at(tables, state.episodes[i]))
+    return min(end_at(state, i), event_at(tables, record_at(state.episodes, i)))
 
 
 def step(tables: Any, rules: Any, state: Any, i: Any) -> None:
     # scheduled events were there before any call, so they come first at the same time
-    e = state.episodes[i]
+    e = record_at(state.episodes, i)
     at_s, ends_s = event_at(tables, e), end_at(state, i)
     if at_s <= ends_s:
         e.now = at_s
@@ -489,7 +492,7 @@ def step(tables: Any, rules: Any, state: Any, i: Any) -> None:
 
 
 def reach(tables: Any, rules: Any, state: Any, i: Any, at_s: Any) -> None:
-    e = state.episodes[i]
+    e = record_at(state.episodes, i)
     while not e.over and next_at(tables, state, i) <= at_s:
         step(tables, rules, state, i)
     if e.now < at_s and not e.over:
@@ -498,7 +501,7 @@ def reach(tables: Any, rules: Any, state: Any, i: Any, at_s: Any) -> None:
 
 def sleep(tables: Any, rules: Any, state: Any, i: Any, seconds: Any) -> None:
     # the pause takes a place among simultaneous events, as a timeout of SimPy does: what was scheduled before it comes first
-    e = state.episodes[i]
+    e = record_at(state.episodes, i)
     until, order = e.now + seconds, e.order
     e.order += 1
     while not e.over:
@@ -506,7 +509,7 @@ def sleep(tables: Any, rules: Any, state: Any, i: Any, seconds: Any) -> None:
         if at_s <= ends_s:
             if at_s > until:
                 break
-        elif ends_s > until or (ends_s == until and state.calls[i, e.next].order > order):
+        elif ends_s > until or (ends_s == until and record_in(state.calls, i, e.next).order > order):
             break
         step(tables, rules, state, i)
     if not e.over:
@@ -514,9 +517,9 @@ def sleep(tables: Any, rules: Any, state: Any, i: Any, seconds: Any) -> None:
 
 
 def schedule(state: Any, i: Any, index: Any, seconds: Any) -> None:
-    e = state.episodes[i]
+    e = record_at(state.episodes, i)
     ends_s = e.now + seconds
-    state.calls[i, index].order = e.order
+    record_in(state.calls, i, index).order = e.order
     e.order += 1
     # the next to end is kept, so that a step need not look through all calls in flight
     if ends_s < end_at(state, i):
@@ -532,7 +535,7 @@ def sessions(state: Any) -> Any:
 
 
 def query(sessions: Any, i: Any) -> Any:
-    return sessions.lanes[i].query
+    return record_at(sessions.progress, i).query
 
 
 def queries(sessions: Any) -> Any:
@@ -544,7 +547,7 @@ def open_query(e: Any, query: Any) -> None:
 
 
 def close_query(sessions: Any, i: Any, passed: Any) -> None:
-    of = sessions.lanes[i]
+    of = record_at(sessions.progress, i)
     if passed:
         of.value += sessions.value[i, of.query]
     of.query += 1
@@ -552,7 +555,7 @@ def close_query(sessions: Any, i: Any, passed: Any) -> None:
 
 
 def rests(sessions: Any, i: Any, query: Any) -> Any:
-    of = sessions.lanes[i]
+    of = record_at(sessions.progress, i)
     if sessions.drawn or query >= of.moves_at:
         of.moves_at = NEVER  # `drift` finds the next query at which something moves
         return False
@@ -562,18 +565,18 @@ def rests(sessions: Any, i: Any, query: Any) -> Any:
 def drift(sessions: Any, i: Any, query: Any, slot: Any) -> None:
     if sessions.drawn:
         return
-    of, lane = sessions.drifts[i, slot], sessions.lanes[i]
+    of, progress = sessions.drifts[i, slot], record_at(sessions.progress, i)
     at, factor = np.int64(sessions.regimes[i, 0, slot]) & 3, np.int64(sessions.regimes[i, 0, slot]) >> 2
     if of.regime_at == query:
         of.regimes += 1
-        at, lasts = regime(sessions.plan[0], lane.number, slot, np.int64(of.regimes), of.alive, of.half)
+        at, lasts = regime(sessions.plan[0], progress.number, slot, np.int64(of.regimes), of.alive, of.half)
         of.regime_at += lasts
     if of.price_at == query:
         of.prices += 1
-        factor, lasts = price(sessions.plan[0], lane.number, slot, np.int64(of.prices))
+        factor, lasts = price(sessions.plan[0], progress.number, slot, np.int64(of.prices))
         of.price_at += lasts
     sessions.regimes[i, 0, slot] = at + 4 * factor
-    lane.moves_at = min(lane.moves_at, of.regime_at, of.price_at)
+    progress.moves_at = min(progress.moves_at, of.regime_at, of.price_at)
 
 
 def session_uniforms(plan: Any, number: Any, index: Any) -> Any:
@@ -608,7 +611,7 @@ def memory(sessions: Any, i: Any, fact: Any) -> Any:
 
 
 def remember(sessions: Any, i: Any, fact: Any, at_s: Any, query: Any) -> None:
-    sessions.lanes[i].facts += sessions.found_for[i, fact] < 0
+    record_at(sessions.progress, i).facts += sessions.found_for[i, fact] < 0
     sessions.found_s[i, fact], sessions.found_for[i, fact], sessions.checked_s[i, fact] = at_s, query, at_s
 
 
@@ -618,13 +621,13 @@ def check_fact(sessions: Any, i: Any, fact: Any, at_s: Any) -> None:
 
 def forget_fact(sessions: Any, i: Any, fact: Any) -> None:
     sessions.found_for[i, fact] = -1
-    sessions.lanes[i].facts -= 1
+    record_at(sessions.progress, i).facts -= 1
 
 
 def lives_s(sessions: Any, i: Any, found_for: Any) -> Any:
     if sessions.drawn:
         return sessions.lives_s[i, found_for]
-    return life_s(sessions.plan[0], sessions.lanes[i].number, np.int64(found_for))
+    return life_s(sessions.plan[0], record_at(sessions.progress, i).number, np.int64(found_for))
 
 
 def query_of(of: Any) -> Any:
@@ -636,5 +639,5 @@ def count_seconds(sessions: Any, i: Any, slot: Any, seconds: Any) -> None:
 
 
 def count_call(sessions: Any, i: Any, query: Any) -> None:
-    of = sessions.lanes[i]
+    of = record_at(sessions.progress, i)
     of.called += query == of.query

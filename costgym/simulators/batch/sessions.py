@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from costgym.simulators.batch import kernels as world
 from costgym.simulators.batch import records
 from costgym.simulators.batch.compile import compiled_form
-from costgym.simulators.batch.memory import clear_row, record_type
+from costgym.simulators.batch.memory import clear_row, record_at, record_in, record_type
 from costgym.simulators.batch.rng import inlined, internal, uniforms
 from costgym.simulators.batch.state import LARGE, Batch, State, _wider
 from costgym.simulators.batch.tables import EFFECT, SLOT, Tables, kind_rows, replaced
@@ -33,7 +33,7 @@ from costgym.simulators.sessions.rules import SessionRules
 from costgym.simulators.status import Status
 
 CANCELLED = int(Status.CANCELLED)
-LANE = record_type(
+PROGRESS = record_type(
     [("value", np.float64), ("number", np.int64)] + [(name, np.int32) for name in ("query", "called", "facts", "moves_at")]
 )
 """An episode's session: the value of the queries that passed, its number, the present query, the calls made for it, the number
@@ -84,7 +84,7 @@ class Sessions(NamedTuple):
     found_for: NDArray[np.int16]
     checked_s: NDArray[np.float64]  # (N, Q) when each fact in memory was last known to be right
     lasted_s: NDArray[np.float64]  # (N, M) seconds of each tool's calls that have ended
-    lanes: NDArray[np.void]  # (N,) `LANE`
+    progress: NDArray[np.void]  # (N,) `PROGRESS`
     drifts: NDArray[np.void]  # (N, M) `DRIFT`
     adverts: NDArray[
         np.float64
@@ -133,7 +133,7 @@ class SessionBatch(Batch):
             found_for=np.zeros((n, q), np.int16),
             checked_s=np.zeros((n, q)),
             lasted_s=np.zeros((n, m)),
-            lanes=np.zeros(n, LANE),
+            progress=np.zeros(n, PROGRESS),
             drifts=np.zeros((n, m), DRIFT),
             adverts=np.zeros((n, m, 2)),
             factors=np.array(FACTORS),
@@ -233,8 +233,8 @@ def limited(rules: Any, sessions: Any, i: int) -> Any:
 @internal
 def draw(tables: Any, sessions: Any, i: int, number: Any) -> None:
     """Draw the session of a number into row i, as `sessions.draw` does in Python."""
-    plan, lane, total, room = sessions.plan[0], sessions.lanes[i], 0.0, 0
-    tables.number[i] = lane.number = number
+    plan, progress, total, room = sessions.plan[0], record_at(sessions.progress, i), 0.0, 0
+    tables.number[i] = progress.number = number
     kinds, count = np.int64(plan.kinds), tables.slots.shape[1]
     for query in range(sessions.fact.shape[1]):
         kind, value, first = draw_query(plan, kinds, number, query)
@@ -266,7 +266,7 @@ def draw(tables: Any, sessions: Any, i: int, number: Any) -> None:
 @internal
 def begin(tables: Any, rules: Any, state: Any, sessions: Any, i: int, number: Any, seed: Any) -> None:
     """Start on a fresh clock the session that was put into row i, or else the one of a number."""
-    clear_row(sessions.lanes, i)
+    clear_row(sessions.progress, i)
     clear_row(sessions.lasted_s, i)
     if not sessions.drawn:
         draw(tables, sessions, i, number)
@@ -275,14 +275,14 @@ def begin(tables: Any, rules: Any, state: Any, sessions: Any, i: int, number: An
         sessions.found_for[i, query] = -1
     for slot in range(state.slots.shape[1]):
         _, usual, _, _ = uniforms(seed, tables.number[i], slot)
-        state.slots[i, slot].usual = world.pick(tables, state.episodes[i], usual)
+        state.slots[i, slot].usual = world.pick(tables, record_at(state.episodes, i), usual)
     begin_query(tables, state, i)
 
 
 @inlined
 def remembers(sessions: Any, i: int) -> Any:
     """Return whether the fact that the present query asks for is in memory."""
-    query = sessions.lanes[i].query
+    query = record_at(sessions.progress, i).query
     return query < sessions.fact.shape[1] and sessions.found_for[i, sessions.fact[i, query]] >= 0
 
 
@@ -292,7 +292,7 @@ def submit(tables: Any, rules: Any, state: Any, sessions: Any, i: int, slot: int
     refusal = _submit(tables, rules, state, i, slot)
     if refusal < 0:
         # the query that it is made for: prices stand in the bill, so no epoch is needed
-        state.calls[i, state.episodes[i].records - 1].start_epoch = sessions.lanes[i].query
+        record_in(state.calls, i, record_at(state.episodes, i).records - 1).start_epoch = record_at(sessions.progress, i).query
     return refusal
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costgym.simulators.batch import kernels
-from costgym.simulators.batch.memory import record_type
+from costgym.simulators.batch.memory import record_at, record_type
 from costgym.simulators.batch.rng import compiled
 from costgym.simulators.batch.tables import Tables, add_rows, batch_rules, make_tables, replaced
 from costgym.simulators.errors import ConfigError, EpisodeOver
@@ -26,12 +26,12 @@ EPISODE = record_type(
     + [("log_now", np.float32)]
     + [(name, np.int16) for name in ("next", "records", "waiting", "news", "news_at", "idle", "epoch")]
     + [("exceeded", np.int8), ("status", np.int8), ("seen_ready", np.uint8)]
-    + [(name, np.bool_) for name in ("over", "strict", "judged", "ended", "told", "priced")]
+    + [(name, np.bool_) for name in ("over", "strict", "judged", "ended", "needs_changed", "priced")]
 )
 """One episode. `records` counts the calls in flight, `waiting` those of them that wait for a slot or for memory, `next` is
 the place of the one that ends first (-1 for none), `news` counts the completions and events that no `wait` has returned
-yet. A view keeps `steps`, `status`, `log_now`, `ended`, `told`, `priced`, and fields that begin with ``seen_``. At the start
-all fields are zero but `seed`, `task` and `next`."""
+yet. A view keeps `steps`, `status`, `log_now`, `ended`, `needs_changed` (since the start), `priced`, and fields that begin with
+``seen_``. At the start all fields are zero but `seed`, `task` and `next`."""
 
 
 class Records(NamedTuple):
@@ -322,7 +322,7 @@ def _begin(tables: Any, rules: Any, state: Any, rows: Any, seeds: Any) -> None:
 def _act_all(tables: Any, rules: Any, state: Any, kind: int, slots: Any, where: Any, out: Any) -> Any:
     used = 0
     for i in range(slots.size):
-        e = state.episodes[i]
+        e = record_at(state.episodes, i)
         if where[i]:
             if kind == 1:
                 out[i] = kernels.wait(tables, rules, state, i)

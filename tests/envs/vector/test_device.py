@@ -23,6 +23,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from costgym.envs.vector.device import ON_GPU, DeviceVectorEnv
+from costgym.simulators.batch.blocks import is_block
 from costgym.simulators.batch.device import Cpu, _kernel
 from costgym.simulators.batch.memory import copy_share, take_place
 from tests.helpers.ptx import CAPABILITIES, compile_ptx
@@ -113,6 +114,17 @@ def test_a_graph_is_the_default_where_a_device_captures_and_a_step_writes_to_the
         assert DeviceVectorEnv(native, device, graph=False)._graph is False
 
 
+@pytest.mark.parametrize("name", SMALL)
+def test_what_every_step_reads_lies_by_field_on_a_device(name: str) -> None:
+    env = on_a_device(name, 40)
+    trees = env._state, env._tables, env._view, *([env._state.sessions] if name == ON_GPU[1] else [])
+    arrays = {field: getattr(tree, field) for tree in trees for field in tree._fields}
+    for field in env.native.by_field:
+        array = arrays[field]
+        assert is_block(array.dtype) if array.dtype.fields else array.flags.f_contiguous, field
+    assert env._state.episodes.shape == (2,) and not is_block(env._state.slots.dtype)
+
+
 @pytest.mark.parametrize("name", ["gpu", "cuda:x", "cpu:1"])
 def test_an_unknown_device_is_refused(name: str) -> None:
     with pytest.raises(ConfigError, match="expected cpu, cuda or cuda:N"):
@@ -121,7 +133,15 @@ def test_an_unknown_device_is_refused(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("argument", "value"),
-    [("device", "cuda"), ("tensors", True), ("graph", True), ("threads", 2), ("copy", False), ("all_tables", True)],
+    [
+        ("device", "cuda"),
+        ("tensors", True),
+        ("graph", True),
+        ("threads", 2),
+        ("copy", False),
+        ("all_tables", True),
+        ("factored", True),
+    ],
 )
 def test_arguments_of_the_native_batch_are_refused_elsewhere(argument: str, value: Any) -> None:
     for name in ("costgym/OpenCATP-v0", "costgym/OpenCATPCalls-v0", "costgym/DecisionAware-v0"):
@@ -134,7 +154,8 @@ def test_arguments_of_the_native_batch_are_refused_elsewhere(argument: str, valu
 @pytest.mark.parametrize("name", SMALL)
 def test_what_is_played_on_a_device_equals_the_native_environment_to_the_last_bit(name: str, concurrent: bool) -> None:
     # interpreted, since a process would compile every kernel of a GPU for minutes
-    command = f"from tests.envs.vector.test_device import play_both; play_both({name!r}, concurrent={concurrent})"
+    settings = f"concurrent={concurrent}, factored={concurrent}"
+    command = f"from tests.envs.vector.test_device import play_both; play_both({name!r}, {settings})"
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
     subprocess.run([sys.executable, "-W", "ignore", "-c", command], cwd=Path(__file__).parents[3], env=environment, check=True)
 
@@ -182,13 +203,15 @@ def test_lanes_copy_a_row_together_in_wide_words_and_in_narrow_ones() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SMALL)
-def test_every_kernel_compiles_for_a_gpu_and_fuses_nothing(name: str) -> None:
+@pytest.mark.parametrize(("name", "concurrent"), [(ON_GPU[0], False), (ON_GPU[0], True), (ON_GPU[1], True)])
+def test_every_kernel_compiles_for_a_gpu_and_fuses_nothing(name: str, concurrent: bool) -> None:
     pytest.importorskip("numba_cuda", reason="needs the extra `cuda`")
-    env = on_a_device(name, 2, **({"concurrent": True} if name == "costgym/Marketplace-v0" else {}))
-    calls = record_calls(env)
+    calls = record_calls(on_a_device(name, 2, concurrent=concurrent))
+    if name == ON_GPU[1]:  # which minutes compile: the types of both forms are the same, so one kernel plays both
+        alone = record_calls(on_a_device(name, 2))
+        assert [numba.typeof(tuple(call[2:])) for call in alone] == [numba.typeof(tuple(call[2:])) for call in calls]
     for row, lanes, *arguments in calls:
-        for capability in CAPABILITIES[name != ON_GPU[0] :]:  # those of sessions take minutes
+        for capability in CAPABILITIES:
             code = compile_ptx(row, tuple(arguments), capability, lanes)
             assert re.search(rf"\.target sm_{capability[0]}{capability[1]}", code)
             inexact = INEXACT.search(code)

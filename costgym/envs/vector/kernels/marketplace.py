@@ -15,14 +15,15 @@ from numpy.typing import NDArray
 from costgym.envs.vector.info import NOTHING_SPENT, report, spent
 from costgym.simulators.batch import kernels as world
 from costgym.simulators.batch.arguments import bound_arguments
-from costgym.simulators.batch.memory import copy_row, copy_share, lowest_bit, prefetch, prefetch_own, take_place
+from costgym.simulators.batch.blocks import WARP
+from costgym.simulators.batch.memory import copy_row, copy_share, lowest_bit, prefetch, prefetch_own, record_at, take_place
 from costgym.simulators.batch.rng import compiled, inlined, internal, log, next_draw, prange, row, threaded
 from costgym.simulators.batch.state import EPISODE
 from costgym.simulators.batch.tables import PRICE_CHANGE, SLOT
 from costgym.simulators.status import LOOKS_OK, Status
 
-CHANGING = 11  # the first of the columns of `tools` that change call by call; the price changes with events only
-_CALLS, _IN_FLIGHT, _OK, _FAILED, _BANNED = range(CHANGING, CHANGING + 5)
+_CALLS, _IN_FLIGHT, _OK, _FAILED, _BANNED = range(5)
+"""The columns of `tools` that change call by call, from `View.first_call` on; the price changes with events only."""
 _SUCCEEDED, _UNSUCCESSFUL, _OUT_OF_BOUNDS = 1, 2, 4
 """Bits of a candidate's `outcome`: how its last call looked, and whether it was seen banned."""
 _UNSEEN_NEED, _ANY_NEED = np.uint8(1 << 6), np.uint8(255)
@@ -35,7 +36,6 @@ ALL, START, COPIED = -2, -3, -4
 """Values in place of a row of `tools` to rewrite: all rows; all rows, with the values of the start; those that differ from the
 start, whose values are there."""
 _NONE = -1
-LANES = 32  # threads of a GPU that copy a row together, a warp
 
 # episodes ahead whose memory is fetched: far enough for a cache line to come from memory, near enough not to be evicted
 _FAR, _NEAR = 12, 4
@@ -45,7 +45,8 @@ _EPISODE_BYTES, _SPEC_BYTES = EPISODE.itemsize, SLOT.itemsize
 class View(NamedTuple):
     """The tables behind observations, over tasks (T), candidates (M), epochs (E + 1) and needs (6)."""
 
-    tools: NDArray[np.float32]  # (T, M, 16) `observation["tools"]` at the start
+    tools: NDArray[np.float32]  # (T, M, 16) `observation["tools"]` at the start, or (T, M, 6) of its columns that change
+    fixed: NDArray[np.float32]  # (T, M, 10) the others, where they are apart
     plain: NDArray[np.float32]  # (T, 6, 3) `observation["needs"]` at the start
     mask: NDArray[np.bool_]  # (T, E + 1, A) the actions that are possible in an epoch, budgets, needs and `wait` aside
     quote: NDArray[np.float32]  # (T, E + 1, M) the price column by epoch
@@ -62,6 +63,10 @@ class View(NamedTuple):
     max_steps: int
     time_limit: int  # steps after which an episode is truncated whatever it says
     autoreset: bool  # a step of an episode that has ended begins a new one instead
+    # price_column, first_call: columns of `tools`, the second the first of those that change call by call
+    price_column: int
+    first_call: int
+    factored: bool  # `fixed` is apart
     fresh: bool  # a step's `Out.tools` holds nothing yet, so every row is written
     # scale, loss, alpha: of `MarketplaceEnv`
     scale: float
@@ -78,7 +83,7 @@ class View(NamedTuple):
 class Out(NamedTuple):
     """The arrays that a step writes: observations, outcomes and figures of N episodes."""
 
-    # tools, needs, resources: (N, M, 16), (N, 6, 3), (N, 8)
+    # tools, needs, resources: (N, M, 16), or (N, M, 6) without `fixed`; (N, 6, 3), (N, 8)
     tools: NDArray[np.float32]
     needs: NDArray[np.float32]
     resources: NDArray[np.float32]
@@ -95,6 +100,7 @@ class Out(NamedTuple):
     roles: NDArray[np.float32]
     effects: NDArray[np.float32]
     written: NDArray[np.float64]  # (4, N) the `WriteFigures`, likewise
+    fixed: NDArray[np.float32]  # (N, M, 10) the columns of `tools` that a task fixes, where they are apart; else (1, 1, 1)
 
 
 class Starts(NamedTuple):
@@ -130,7 +136,7 @@ def reset_row(
     tables: Any, rules: Any, state: Any, view: Any, out: Any, streams: Any, starts: Any, where: Any, show_all: bool, i: int
 ) -> Any:
     """Begin episode i where `where` says so (`show_all`: write the others' state too); returns the places that it uses."""
-    e = state.episodes[i]
+    e = record_at(state.episodes, i)
     touched, before = ALL, spent(e)
     if where[i]:
         touched = _begin(tables, rules, state, view, out, streams, starts, i)
@@ -154,7 +160,7 @@ def step_part(bound: Any, out: Any, actions: Any, part: int) -> None:
 @row
 def step_row(tables: Any, rules: Any, state: Any, view: Any, out: Any, streams: Any, actions: Any, starts: Any, i: int) -> Any:
     """Play an action, of (N,) integers, in episode i, or begin the next one; returns the number of places that it uses."""
-    begins = view.autoreset and state.episodes[i].ended
+    begins = view.autoreset and record_at(state.episodes, i).ended
     if begins:
         touched, before, needs = _begin(tables, rules, state, view, out, streams, starts, i), NOTHING_SPENT, True
     else:
@@ -165,7 +171,7 @@ def step_row(tables: Any, rules: Any, state: Any, view: Any, out: Any, streams: 
 @inlined
 def _played(tables: Any, rules: Any, state: Any, view: Any, out: Any, actions: Any, i: int) -> Any:
     """Play an action; returns what of `tools` is to be written, what had been spent before, and whether `needs` change."""
-    e = state.episodes[i]
+    e = record_at(state.episodes, i)
     before, known, ready = spent(e), e.seen_known, e.seen_ready
     touched = _act(tables, rules, state, view, out, i, np.int64(actions[i]))
     needs = view.fresh or e.seen_known != known or e.seen_ready != ready
@@ -177,7 +183,7 @@ def _end_step(
     tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, touched: int, before: Any, needs: bool, begins: bool
 ) -> Any:
     """Write what a step returns; returns the number of places that the episode uses."""
-    e = state.episodes[i]
+    e = record_at(state.episodes, i)
     cost, success = _show(tables, rules, state, view, out, i, touched, before, needs)
     # in the order of `ToolEnv._outcome`: the last bits depend on it
     reward = -view.loss * cost
@@ -200,7 +206,7 @@ def play_one(bound: Any, action: int, task: int, seed: int) -> Any:
     """Play an action of a batch of one, or begin the episode of a `task` that is not -1; returns the places that it uses."""
     tables, rules, state, view, out, streams, actions, starts = bound_arguments(bound)
     # an episode that has ended starts again under autoreset, which lets one kernel both play and begin
-    state.episodes[0].ended = task >= 0
+    record_at(state.episodes, 0).ended = task >= 0
     actions[0], starts.tasks[0], starts.seeds[0] = action, task, np.uint64(seed)
     return step_row(tables, rules, state, view, out, streams, actions, starts, 0)
 
@@ -213,11 +219,11 @@ def act_row(
     tables: Any, rules: Any, state: Any, view: Any, out: Any, streams: Any, actions: Any, starts: Any, ended: Any, i: int
 ) -> None:
     """Play an action in episode i, or note in `ended` that the next one begins."""
-    begins = view.autoreset and state.episodes[i].ended
+    begins = view.autoreset and record_at(state.episodes, i).ended
     if not begins:
         touched, before, needs = _played(tables, rules, state, view, out, actions, i)
         _end_step(tables, rules, state, view, out, i, touched, before, needs, False)
-    if begins or (ended.at_once and state.episodes[i].ended):
+    if begins or (ended.at_once and record_at(state.episodes, i).ended):
         ended.rows[take_place(ended.total)] = i
 
 
@@ -238,9 +244,11 @@ def copy_start(
     """Copy one thread's share of what the k-th of them observes at its start."""
     if k < ended.total[0]:
         i = ended.rows[k]
-        task = np.int64(state.episodes[i].task)
-        copy_share(out.tools, i, view.tools, task, lane, LANES)
-        copy_share(out.needs, i, view.plain, task, lane, LANES)
+        task = np.int64(record_at(state.episodes, i).task)
+        copy_share(out.tools, i, view.tools, task, lane, WARP)
+        if view.factored:
+            copy_share(out.fixed, i, view.fixed, task, lane, WARP)
+        copy_share(out.needs, i, view.plain, task, lane, WARP)
 
 
 @inlined
@@ -250,14 +258,14 @@ def show_row(
     """Write what else the k-th of them observes."""
     if k < ended.total[0]:
         i = ended.rows[k]
-        needs = state.episodes[i].told
+        needs = record_at(state.episodes, i).needs_changed
         if ended.at_once:
             _show(tables, rules, state, view, out, i, COPIED, NOTHING_SPENT, needs)
         else:
             _end_step(tables, rules, state, view, out, i, COPIED, NOTHING_SPENT, needs, True)
 
 
-BEGINNING: tuple[tuple[Any, int], ...] = (begin_row, 1), (copy_start, LANES), (show_row, 1)
+BEGINNING: tuple[tuple[Any, int], ...] = (begin_row, 1), (copy_start, WARP), (show_row, 1)
 """The kernels that begin episodes after `act_row`, each with its number of threads for one episode."""
 
 
@@ -270,14 +278,14 @@ def _look_ahead(tables: Any, state: Any, view: Any, out: Any, actions: Any, i: i
     # an episode takes several cache lines: the first, the second, and the one with its end
     for line in (0, 64, _EPISODE_BYTES - 1):
         prefetch_own(state.episodes, far, line)
-    e = state.episodes[near]
+    e = record_at(state.episodes, near)
     if 0 <= actions[near] < state.slots.shape[1]:
         slot = np.int64(view.slots[e.task, actions[near]])
-        place = slot * _SPEC_BYTES
+        offset = slot * _SPEC_BYTES
         prefetch_own(state.slots, near, slot * state.slots.itemsize)
-        prefetch_own(out.tools, near, (np.int64(actions[near]) * out.tools.shape[2] + CHANGING) * out.tools.itemsize)
+        prefetch_own(out.tools, near, (np.int64(actions[near]) * out.tools.shape[2] + view.first_call) * out.tools.itemsize)
         for line in (0, 64, _SPEC_BYTES - 1):
-            prefetch(tables.slots, e.task, place + line)
+            prefetch(tables.slots, e.task, offset + line)
         prefetch_own(state.times, near, 0)
         price = (np.int64(e.epoch) * tables.quote.shape[2] + slot) * 8
         prefetch(tables.quote, e.task, price)
@@ -291,7 +299,7 @@ def _begin(tables: Any, rules: Any, state: Any, view: Any, out: Any, streams: An
     draw = seed if starts.drawn else next_draw(streams, i)
     task = np.int64(draw % np.uint64(view.choices)) if row < 0 else np.int64(row)
     world.begin(tables, rules, state, i, task, seed if starts.seeded[i] else draw)
-    e = state.episodes[i]
+    e = record_at(state.episodes, i)
     e.seen_ready = _ready(tables, e)
     if view.concurrent or e.news == 0:
         return START
@@ -314,7 +322,7 @@ def _ready(tables: Any, e: Any) -> Any:
 @inlined
 def _act(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, action: Any) -> Any:
     """Play one action; returns the row of `tools` that changed, ALL, or -1 for none."""
-    e = state.episodes[i]
+    e = record_at(state.episodes, i)
     e.steps += 1
     width = state.slots.shape[1]
     touched: Any = _NONE
@@ -356,7 +364,7 @@ def _wanted(view: Any, e: Any) -> Any:
 @inlined
 def _settle(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, touched: Any) -> Any:
     """Wait until nothing is on its way and every event so far was seen; returns which rows changed, with those `touched`."""
-    e = state.episodes[i]
+    e = record_at(state.episodes, i)
     # a row that was called and then reported is one and the same, so only another row, or all, has to be told
     while not e.over and (e.records > 0 or e.news > 0):
         changed = _receive(tables, state, view, out, i, world.wait(tables, rules, state, i))
@@ -369,7 +377,7 @@ def _settle(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, to
 def _receive(tables: Any, state: Any, view: Any, out: Any, i: int, news: int) -> Any:
     if news == world.NOTHING:
         return _NONE
-    e = state.episodes[i]
+    e = record_at(state.episodes, i)
     if news >= 0:
         slot, status = news // _CODE, news % _CODE
         e.status = status
@@ -392,7 +400,7 @@ def _receive(tables: Any, state: Any, view: Any, out: Any, i: int, news: int) ->
                     e.seen_rows |= _bit(view.rows[e.task, slot])
         touched = ALL
     if e.known != e.seen_known:
-        e.seen_known, e.told = e.known, True
+        e.seen_known, e.needs_changed = e.known, True
         e.seen_ready = _ready(tables, e)
     return touched
 
@@ -406,18 +414,18 @@ def _bit(row: Any) -> Any:
 @inlined
 def _show_calls(state: Any, view: Any, out: Any, i: int, row: int) -> None:
     """Write the columns of `tools` that change call by call, of one row."""
-    s, tools = state.slots[i, view.slots[state.episodes[i].task, row]], out.tools
-    tools[i, row, _CALLS] = s.count * _QUARTER
-    tools[i, row, _IN_FLIGHT] = s.shown
-    tools[i, row, _OK] = _WHOLE if s.outcome & _SUCCEEDED else _ZERO
-    tools[i, row, _FAILED] = _WHOLE if s.outcome & _UNSUCCESSFUL else _ZERO
-    tools[i, row, _BANNED] = _WHOLE if s.outcome & _OUT_OF_BOUNDS else _ZERO
+    s, tools, first = state.slots[i, view.slots[record_at(state.episodes, i).task, row]], out.tools, view.first_call
+    tools[i, row, first + _CALLS] = s.count * _QUARTER
+    tools[i, row, first + _IN_FLIGHT] = s.shown
+    tools[i, row, first + _OK] = _WHOLE if s.outcome & _SUCCEEDED else _ZERO
+    tools[i, row, first + _FAILED] = _WHOLE if s.outcome & _UNSUCCESSFUL else _ZERO
+    tools[i, row, first + _BANNED] = _WHOLE if s.outcome & _OUT_OF_BOUNDS else _ZERO
 
 
 @inlined
 def _show(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, touched: int, before: Any, needs: bool) -> Any:
     """Write the observation, `needs` only where they change, and figures; return what this step has cost, and success."""
-    e = state.episodes[i]
+    e = record_at(state.episodes, i)
     task, width = np.int64(e.task), state.slots.shape[1]
     count = min(np.int64(tables.slot_count[task]), width)
     # a step changes one row of `tools` as a rule; all others keep what the last step wrote there
@@ -426,6 +434,8 @@ def _show(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, touc
     elif touched != _NONE:
         if touched != COPIED:
             copy_row(out.tools, i, view.tools, task)
+            if view.factored:
+                copy_row(out.fixed, i, view.fixed, task)
         if touched != START:
             # 64 rows share a word of bits; each bit stands for every 64th row, which is written again for nothing at worst
             changed = e.seen_rows
@@ -437,9 +447,9 @@ def _show(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, touc
                 for slot in range(count):
                     epoch = state.slots[i, slot].seen_epoch
                     if epoch:
-                        out.tools[i, view.rows[task, slot], 1] = view.quote[task, epoch, slot]
+                        out.tools[i, view.rows[task, slot], view.price_column] = view.quote[task, epoch, slot]
     # until a fact is known or a wish changes, the needs are those of the start: one copy does
-    if needs and not e.told:
+    if needs and not e.needs_changed:
         copy_row(out.needs, i, view.plain, task)
     elif needs:
         for need in range(6):
@@ -480,7 +490,7 @@ def _show(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, touc
 @internal
 def _show_writes(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, whole: bool) -> None:
     """Write the effects, the figures of the final state, and the mask's checks and undoes; with `whole` the roles too."""
-    e = state.episodes[i]
+    e = record_at(state.episodes, i)
     task = np.int64(e.task)
     if whole:
         copy_row(out.roles, i, view.roles, task)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costgym.envs.features import session_columns
-from costgym.envs.features.session_features import PAUSE_S, PRICE_UNIT, STATIC
+from costgym.envs.features.session_features import PAUSE_S, PRICE_UNIT
 from costgym.envs.vector.info import NOTHING_SPENT, report, spent
 from costgym.envs.vector.kernels.marketplace import Ended, Starts
 from costgym.simulators import draws
@@ -17,7 +17,7 @@ from costgym.simulators.batch import rng
 from costgym.simulators.batch import sessions as play
 from costgym.simulators.batch.arguments import bound_arguments
 from costgym.simulators.batch.compile import compiled_form
-from costgym.simulators.batch.memory import clear_row, copy_row, record_type, take_place
+from costgym.simulators.batch.memory import clear_row, copy_row, record_at, record_in, record_type, take_place
 from costgym.simulators.batch.rng import compiled, inlined, internal, next_draw, prange, threaded
 from costgym.simulators.status import Status
 
@@ -32,8 +32,7 @@ SEEN = record_type(
 )
 """An agent's counts for a tool: the weighted share of calls that worked, the time at which the last one ended, the number that
 ended and that worked, the number that failed since, and those that timed out and that were refused connections."""
-_PRICE, _QUOTA, _SERVES = STATIC.index("price"), STATIC.index("quota_left"), STATIC.index("serves")
-_KINDS = len(STATIC)
+_PRICE = 0  # a column of `tools`
 _OK, _OUTAGE = int(Status.OK), int(Status.OUTAGE)
 _TIMEOUT, _NOT_CONNECTED = int(Status.TIMEOUT), int(Status.CONNECTION_ERROR)
 shown_as = compiled_form((), session_columns, {draws.log: rng.log, draws.decay: rng.decay})["session_columns"]
@@ -43,15 +42,21 @@ _WHOLE, _NONE = np.float32(1.0), np.float32(0.0)
 class View(NamedTuple):
     """The view of N sessions over M tools, from which observations are written."""
 
-    tools: NDArray[np.float32]  # (N, M, F) `observation["tools"]` of the last step
+    # tools, fixed: (N, M, F) `observation["tools"]` of the last step, and those of its columns that a session fixes, where they
+    # are apart
+    tools: NDArray[np.float32]
+    fixed: NDArray[np.float32]
     seen: NDArray[np.void]  # (N, M) `SEEN`
     outage_s: NDArray[np.float64]  # (N, P) when each provider was last seen down; -1 if never
     showing: NDArray[np.int32]  # (N,) the tool whose call ended or was refused last; -1 for none
     lasted_s: NDArray[np.float64]  # (N,) seconds that the last action took
-    # version: of the observation; last: the place of `last_ok` among the columns of `tools`
-    version: int
+    version: int  # of the observation
+    # quota, serves, last: the places of `quota_left`, `serves` and `last_ok` among the columns of `tools`
+    quota: int
+    serves: int
     last: int
-    shared: bool  # `tools` is the array that a step returns
+    factored: bool  # `fixed` is apart
+    shared: bool  # `tools` and `fixed` are the arrays that a step returns
     # first, choices: the number of the first session of the split, and how many it has
     first: int
     choices: int
@@ -92,6 +97,7 @@ class Out(NamedTuple):
     queries: NDArray[np.int64]
     reported: NDArray[np.int64]
     values: NDArray[np.float64]  # (2, N) value of the queries that passed, and its share of all
+    fixed: NDArray[np.float32]  # (N, M, 4 + kinds) as in `kernels.marketplace.Out`
 
 
 @compiled
@@ -108,7 +114,7 @@ def reset_row(
     tables: Any, rules: Any, state: Any, view: Any, out: Any, streams: Any, starts: Any, where: Any, show_all: bool, i: int
 ) -> None:
     """Begin episode i where `where` says so; see `kernels.marketplace.reset_row`."""
-    limited, before = play.limited(rules, state.sessions, i), spent(state.episodes[i])
+    limited, before = play.limited(rules, state.sessions, i), spent(record_at(state.episodes, i))
     if where[i]:
         _begin(tables, limited, state, view, streams, starts, i)
         limited, before = play.limited(rules, state.sessions, i), NOTHING_SPENT
@@ -137,7 +143,7 @@ def step_parts(bound: Any, out: Any, actions: Any, parts: int) -> None:
 def play_one(bound: Any, action: int, task: int, seed: int) -> Any:
     """Play an action of a batch of one, or begin an episode; see `kernels.marketplace.play_one`."""
     tables, rules, state, view, out, streams, actions, starts = bound_arguments(bound)
-    state.episodes[0].ended = task >= 0
+    record_at(state.episodes, 0).ended = task >= 0
     actions[0], starts.tasks[0], starts.seeds[0] = action, task, np.uint64(seed)
     return step_row(tables, rules, state, view, out, streams, actions, starts, 0)
 
@@ -145,7 +151,7 @@ def play_one(bound: Any, action: int, task: int, seed: int) -> Any:
 @inlined
 def step_row(tables: Any, rules: Any, state: Any, view: Any, out: Any, streams: Any, actions: Any, starts: Any, i: int) -> Any:
     """Play an action in episode i, or begin the next one; returns the number of places that it uses."""
-    begins = view.autoreset and state.episodes[i].ended
+    begins = view.autoreset and record_at(state.episodes, i).ended
     if begins:
         _begin(tables, play.limited(rules, state.sessions, i), state, view, streams, starts, i)
         before, value = NOTHING_SPENT, 0.0
@@ -157,18 +163,18 @@ def step_row(tables: Any, rules: Any, state: Any, view: Any, out: Any, streams: 
 @inlined
 def _played(tables: Any, rules: Any, state: Any, view: Any, actions: Any, i: int) -> Any:
     """Play an action; returns what had been spent and the value of the queries that had passed before."""
-    before, value = spent(state.episodes[i]), state.sessions.lanes[i].value
+    before, value = spent(record_at(state.episodes, i)), record_at(state.sessions.progress, i).value
     _act(tables, play.limited(rules, state.sessions, i), state, view, i, np.int64(actions[i]))
-    view.lasted_s[i] = state.episodes[i].now - before[1]
+    view.lasted_s[i] = record_at(state.episodes, i).now - before[1]
     return before, value
 
 
 @inlined
 def _end_step(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, before: Any, value: float, begins: bool) -> Any:
     """Write what a step returns; returns the number of places that the episode uses."""
-    e = state.episodes[i]
+    e = record_at(state.episodes, i)
     cost = _show(tables, play.limited(rules, state.sessions, i), state, view, out, i, before)
-    reward = state.sessions.lanes[i].value - value
+    reward = record_at(state.sessions.progress, i).value - value
     if view.subtracts:
         reward -= cost
     out.rewards[i] = 0.0 if begins else reward
@@ -186,11 +192,11 @@ def act_row(
     tables: Any, rules: Any, state: Any, view: Any, out: Any, streams: Any, actions: Any, starts: Any, ended: Any, i: int
 ) -> None:
     """Play an action in episode i, or note in `ended` that the next one begins."""
-    begins = view.autoreset and state.episodes[i].ended
+    begins = view.autoreset and record_at(state.episodes, i).ended
     if not begins:
         before, value = _played(tables, rules, state, view, actions, i)
         _end_step(tables, rules, state, view, out, i, before, value, False)
-    if begins or (ended.at_once and state.episodes[i].ended):
+    if begins or (ended.at_once and record_at(state.episodes, i).ended):
         ended.rows[take_place(ended.total)] = i
 
 
@@ -223,7 +229,7 @@ def _begin(tables: Any, rules: Any, state: Any, view: Any, streams: Any, starts:
     view.lasted_s[i] = 0.0
     clear_row(view.seen, i)
     for slot in range(view.seen.shape[1]):
-        view.seen[i, slot].recent, view.seen[i, slot].called_s = 0.5, -1.0
+        record_in(view.seen, i, slot).recent, record_in(view.seen, i, slot).called_s = 0.5, -1.0
     for provider in range(view.outage_s.shape[1]):
         view.outage_s[i, provider] = -1.0
     view.showing[i] = -1
@@ -234,13 +240,15 @@ def _begin(tables: Any, rules: Any, state: Any, view: Any, streams: Any, starts:
 def _open(tables: Any, sessions: Any, view: Any, i: int) -> None:
     """Write the columns of `tools` that hold before the first call, as `session_features.opening` does."""
     clear_row(view.tools, i)
+    if view.factored:
+        clear_row(view.fixed, i)
+        _open_fixed(tables, sessions, view, view.fixed, i, 0, 4)
+    else:
+        _open_fixed(tables, sessions, view, view.tools, i, 1, view.serves + 1)
     tools, last = view.tools, view.last
     for slot in range(tools.shape[1]):
         latency = shown_as.log_share(sessions.adverts[i, slot, 1], shown_as.CALL)
-        tools[i, slot, 1], tools[i, slot, 2] = latency, sessions.adverts[i, slot, 0]
-        tools[i, slot, 3] = (sessions.provider[i, slot] + 1.0) / view.outage_s.shape[1]
-        tools[i, slot, 4], tools[i, slot, _QUOTA] = tables.slots[i, slot].rate_limit / 10.0, _WHOLE
-        tools[i, slot, _KINDS + sessions.offers[i, slot]] = _WHOLE
+        tools[i, slot, view.quota] = _WHOLE
         if view.counted:
             tools[i, slot, last - 5] = tools[i, slot, last - 4] = 0.5
             tools[i, slot, last - 2] = tools[i, slot, last - 1] = _WHOLE
@@ -248,11 +256,22 @@ def _open(tables: Any, sessions: Any, view: Any, i: int) -> None:
 
 
 @inlined
+def _open_fixed(tables: Any, sessions: Any, view: Any, array: Any, i: int, first: int, kinds: int) -> None:
+    """Write what a session fixes, into the columns of an array from `first` and from `kinds` on."""
+    for slot in range(array.shape[1]):
+        array[i, slot, first] = shown_as.log_share(sessions.adverts[i, slot, 1], shown_as.CALL)
+        array[i, slot, first + 1] = sessions.adverts[i, slot, 0]
+        array[i, slot, first + 2] = (sessions.provider[i, slot] + 1.0) / view.outage_s.shape[1]
+        array[i, slot, first + 3] = tables.slots[i, slot].rate_limit / 10.0
+        array[i, slot, kinds + sessions.offers[i, slot]] = _WHOLE
+
+
+@inlined
 def _act(tables: Any, rules: Any, state: Any, view: Any, i: int, action: Any) -> None:
     """Play one action."""
-    e, sessions = state.episodes[i], state.sessions
+    e, sessions = record_at(state.episodes, i), state.sessions
     e.steps += 1
-    width, query = state.slots.shape[1], sessions.lanes[i].query
+    width, query = state.slots.shape[1], record_at(sessions.progress, i).query
     if action == width + 1:
         play.end_query(tables, rules, state, i, False)
     elif action == width and play.remembers(sessions, i):
@@ -282,7 +301,7 @@ def _act(tables: Any, rules: Any, state: Any, view: Any, i: int, action: Any) ->
     else:
         play.refuse(tables, rules, state, i)
         e.status = world.FORBIDDEN
-    if sessions.lanes[i].query != query:
+    if record_at(sessions.progress, i).query != query:
         _show_query(tables, state.sessions, view, i)
         if view.version and view.counted:
             for slot in range(width):
@@ -293,29 +312,29 @@ def _act(tables: Any, rules: Any, state: Any, view: Any, i: int, action: Any) ->
 def _show_quota(state: Any, view: Any, i: int, slot: Any) -> None:
     quota = state.sessions.quota[i, slot]
     if quota:
-        view.tools[i, slot, _QUOTA] = 1.0 - state.slots[i, slot].count / quota
+        view.tools[i, slot, view.quota] = 1.0 - state.slots[i, slot].count / quota
 
 
 @inlined
 def _show_running(state: Any, view: Any, i: int) -> None:
     """Write the columns of `tools` about calls in flight."""
-    tools, sessions, e = view.tools, state.sessions, state.episodes[i]
+    tools, sessions, e = view.tools, state.sessions, record_at(state.episodes, i)
     first = tools.shape[2] - 3
-    query = min(np.int64(sessions.lanes[i].query), sessions.fact.shape[1] - 1)
-    for each in range(tools.shape[1]):
-        tools[i, each, first] = tools[i, each, first + 1] = tools[i, each, first + 2] = _NONE
+    query = min(np.int64(record_at(sessions.progress, i).query), sessions.fact.shape[1] - 1)
+    for slot in range(tools.shape[1]):
+        tools[i, slot, first] = tools[i, slot, first + 1] = tools[i, slot, first + 2] = _NONE
     for index in range(e.records - 1, -1, -1):  # the oldest last
-        place, asked = np.int64(state.numbers[i, index]), np.int64(state.calls[i, index].start_epoch)
-        tools[i, place, first] = shown_as.one_more(tools[i, place, first])
-        if sessions.fact[i, asked] == sessions.fact[i, query]:
-            tools[i, place, first + 1] = shown_as.one_more(tools[i, place, first + 1])
-        tools[i, place, first + 2] = shown_as.ago(e.now - state.bills[i, index].started)
+        called, made_for = np.int64(state.numbers[i, index]), np.int64(record_in(state.calls, i, index).start_epoch)
+        tools[i, called, first] = shown_as.one_more(tools[i, called, first])
+        if sessions.fact[i, made_for] == sessions.fact[i, query]:
+            tools[i, called, first + 1] = shown_as.one_more(tools[i, called, first + 1])
+        tools[i, called, first + 2] = shown_as.ago(e.now - record_in(state.bills, i, index).started)
 
 
 @inlined
 def _take(state: Any, view: Any, i: int, slot: Any, status: Any, ran: bool) -> None:
     """Take in how a call ended or was refused."""
-    e, tools, seen = state.episodes[i], view.tools, view.seen[i, slot]
+    e, tools, seen = record_at(state.episodes, i), view.tools, record_in(view.seen, i, slot)
     e.status = status
     last = view.last
     if not view.counted and view.showing[i] >= 0:
@@ -354,12 +373,12 @@ def _take(state: Any, view: Any, i: int, slot: Any, status: Any, ran: bool) -> N
 @inlined
 def _show_query(tables: Any, sessions: Any, view: Any, i: int) -> None:
     """Write the columns of `tools` that change with the query. After the last one its prices stay."""
-    query = sessions.lanes[i].query
+    query = record_at(sessions.progress, i).query
     over = query >= sessions.fact.shape[1]
     for slot in range(view.tools.shape[1]):
         view.tools[i, slot, _PRICE] = tables.quote[i, 0, slot] / PRICE_UNIT
         serves = not over and sessions.offers[i, slot] == sessions.capability[i, query]
-        view.tools[i, slot, _SERVES] = _WHOLE if serves else _NONE
+        view.tools[i, slot, view.serves] = _WHOLE if serves else _NONE
 
 
 @inlined
@@ -368,7 +387,7 @@ def _show_times(sessions: Any, view: Any, i: int, now: float) -> None:
     tools, provider = view.tools, sessions.provider
     since = view.last - 2
     for slot in range(tools.shape[1]):
-        called_s = view.seen[i, slot].called_s
+        called_s = record_in(view.seen, i, slot).called_s
         if called_s >= 0.0:
             tools[i, slot, since] = shown_as.since(view.version, now - called_s)
     for number in range(view.outage_s.shape[1]):
@@ -382,7 +401,7 @@ def _show_times(sessions: Any, view: Any, i: int, now: float) -> None:
 @inlined
 def _show_life(sessions: Any, view: Any, shown: Any, i: int, now: float, known: bool) -> None:
     """Write what `query` shows of version 1 beside version 0."""
-    kinds, query = np.int64(sessions.plan[0].kinds), np.int64(sessions.lanes[i].query)
+    kinds, query = np.int64(sessions.plan[0].kinds), np.int64(record_at(sessions.progress, i).query)
     if known:
         fact = sessions.fact[i, query]
         shown[i, 5 + kinds], shown[i, 6 + kinds] = shown_as.life(
@@ -395,7 +414,7 @@ def _show_life(sessions: Any, view: Any, shown: Any, i: int, now: float, known: 
 def _show_absolute(rules: Any, sessions: Any, view: Any, out: Any, e: Any, i: int) -> None:
     """Write what `resources` shows of version 1 beside version 0."""
     shown, status = out.resources, np.int64(e.status)
-    facts = sessions.lanes[i].facts / sessions.fact.shape[1]
+    facts = record_at(sessions.progress, i).facts / sessions.fact.shape[1]
     (
         shown[i, 5], shown[i, 6], shown[i, 7], shown[i, 8], shown[i, 9], shown[i, 10], shown[i, 11], shown[i, 12],
     ) = shown_as.absolute(rules, e.price, e.now, e.calls, facts, view.lasted_s[i])  # fmt: skip
@@ -405,10 +424,10 @@ def _show_absolute(rules: Any, sessions: Any, view: Any, out: Any, e: Any, i: in
 @inlined
 def _show(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, before: Any) -> Any:
     """Write the observation and figures of an episode; return what this step has cost."""
-    e, sessions, lane = state.episodes[i], state.sessions, state.sessions.lanes[i]
+    e, sessions, progress = record_at(state.episodes, i), state.sessions, record_at(state.sessions.progress, i)
     queries, width = sessions.fact.shape[1], state.slots.shape[1]
     kinds = np.int64(sessions.plan[0].kinds)
-    query, now = lane.query, e.now
+    query, now = progress.query, e.now
     over, known = query >= queries, play.remembers(sessions, i)
     if view.counted:
         _show_times(state.sessions, view, i, now)
@@ -416,6 +435,8 @@ def _show(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, befo
         _show_running(state, view, i)
     if not view.shared:
         copy_row(out.tools, i, view.tools, i)
+        if view.factored:
+            copy_row(out.fixed, i, view.fixed, i)
     shown = out.query
     for column in range(shown.shape[1]):
         shown[i, column] = 0.0
@@ -427,12 +448,12 @@ def _show(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, befo
             age = now - sessions.found_s[i, sessions.fact[i, query]]
             shown[i, 1 + kinds] = 1.0
             shown[i, 2 + kinds] = shown_as.age(age, view.ttl_s)
-        shown[i, 3 + kinds], shown[i, 4 + kinds] = shown_as.progress(lane.called, query, queries)
+        shown[i, 3 + kinds], shown[i, 4 + kinds] = shown_as.progress(progress.called, query, queries)
         if view.version:
             _show_life(sessions, view, shown, i, now, known)
     resources = out.resources
     resources[i, 0], resources[i, 1], resources[i, 2], resources[i, 3], resources[i, 4] = shown_as.resources(
-        rules, e.price, now, e.steps / view.max_steps, lane.value, queries
+        rules, e.price, now, e.steps / view.max_steps, progress.value, queries
     )
     if view.version:
         _show_absolute(rules, sessions, view, out, e, i)
@@ -453,8 +474,8 @@ def _show(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, befo
             mask[i, width + 4 + slot] = (not e.over) and state.slots[i, slot].busy > 0
 
     cost, _ = report(rules, view, out, e, i, before)
-    share = lane.value / sessions.total[i]
+    share = progress.value / sessions.total[i]
     out.reported[i] = view.showing[i]
-    out.queries[i], out.values[0, i], out.values[1, i] = query, lane.value, share
+    out.queries[i], out.values[0, i], out.values[1, i] = query, progress.value, share
     out.success[i] = e.over and share >= view.success_share
     return cost
