@@ -46,9 +46,11 @@ class Retriever:
     def __init__(self, settings: Retrieval, catalog: Catalog) -> None:
         self.settings, self._catalog = settings, catalog
         documents = [document_of(tool) for tool in catalog]
-        embeddings = {"embedding": word_embedding, "minilm": sentence_embedding}
-        embedding = embeddings.get(settings.retriever)
-        self._ranking = Bm25(documents) if embedding is None else Cosine(documents, embedding())
+        self._ranking: Bm25 | Cosine
+        if settings.retriever in ("embedding", "minilm"):
+            self._ranking = Cosine(documents, word_embedding() if settings.retriever == "embedding" else sentence_embedding())
+        else:
+            self._ranking = Bm25(documents)
         self.size = len(catalog)
         self.categories = tuple(sorted({tool.category for tool in catalog}))
 
