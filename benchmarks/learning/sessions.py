@@ -61,13 +61,13 @@ def shares(act: Act, env_id: str, split: str, sessions: int) -> Shares:
     for number, task in enumerate(envs.scalar.numbers[:sessions]):
         options = {"reset_mask": np.arange(sessions) == number, "task": task}
         observation, _ = envs.reset(seed=[0] * sessions, options=options)
-    found, begins = np.full(sessions, np.nan), np.ones(sessions, np.bool_)
-    while np.isnan(found).any():
+    value_shares, begins = np.full(sessions, np.nan), np.ones(sessions, np.bool_)
+    while np.isnan(value_shares).any():
         observation, _, ended, cut, info = envs.step(act(observation, envs.action_masks(), begins))
         begins = ended | cut
-        first = begins & np.isnan(found)
-        found[first] = info["value_share"][first]
-    return found
+        first = begins & np.isnan(value_shares)
+        value_shares[first] = info["value_share"][first]
+    return value_shares
 
 
 class Lesson:
