@@ -47,7 +47,7 @@ def make(env_id: str, **kwargs: Any) -> gym.Env[Any, Any]:
 
 
 def make_vec(
-    env_id: str, num_envs: int = 1, *, device: str = "cpu", tensors: bool = False, graph: bool = False, **kwargs: Any
+    env_id: str, num_envs: int = 1, *, device: str = "cpu", tensors: bool = False, graph: bool | None = None, **kwargs: Any
 ) -> gym.vector.VectorEnv[Any, Any, Any]:
     """Make a vector environment: the native one of the marketplace in numbers, otherwise Gymnasium's.
 
@@ -57,12 +57,13 @@ def make_vec(
         device: where the native environment lies and plays: ``cpu``, ``cuda`` or ``cuda:N``. On a GPU it takes and returns
             PyTorch tensors there.
         tensors: take and return PyTorch tensors on the CPU too, which share the arrays' memory.
-        graph: on a GPU with ``copy=False``, capture a step as a CUDA graph and replay it, which takes the host no time.
+        graph: capture a step as a CUDA graph and replay it, which takes the host no time; it needs a GPU and ``copy=False``,
+            and None does so wherever both are there.
         kwargs: arguments of the environment and of `gymnasium.make_vec`.
 
     Raises:
         ConfigError: there is no such device, an argument of the native environment is given for another one, or `num_envs` is
-            not positive.
+            not positive or does not fit into memory.
         MissingExtra: an extra that the arguments need is not installed.
         UnknownName: the id is unknown; the message has the nearest ones.
     """

@@ -22,7 +22,7 @@ ON_GPU = "costgym/Marketplace-v0", "costgym/MarketplaceSession-v1"
 
 
 def make_on_device(
-    env_id: str, num_envs: int, device: str, graph: bool = False, **settings: Any
+    env_id: str, num_envs: int, device: str, graph: bool | None = None, **settings: Any
 ) -> gym.vector.VectorEnv[Any, Any, Any]:
     """Make a native vector environment that takes and returns tensors on ``cpu``, ``cuda`` or ``cuda:N``.
 
@@ -92,14 +92,15 @@ class DeviceVectorEnv(AttributesByName, gym.vector.VectorEnv[Any, Any, Any]):
         native: the environment; its own arrays are not used after this.
         device: where it lies and plays.
         graph: capture the first step but one, and replay it from then on, so that a step takes the host no time. Its tensors
-            are those of the step before.
+            are those of the step before. None: where the device can, and ``copy=False`` allows it.
 
     Raises:
         ConfigError: its episodes are drawn in Python.
     """
 
-    def __init__(self, native: NativeVectorEnv, device: Device, graph: bool = False) -> None:
-        self.native, self.scalar, self.device, self._graph = native, native.scalar, device, graph
+    def __init__(self, native: NativeVectorEnv, device: Device, graph: bool | None = None) -> None:
+        self.native, self.scalar, self.device = native, native.scalar, device
+        self._graph = device.captures and not native.copy if graph is None else graph
         self.num_envs, self.copy, self.spec = native.num_envs, native.copy, native.spec
         self.metadata, self.autoreset_mode, self.render_mode = native.metadata, native.autoreset_mode, None
         self.single_observation_space, self.single_action_space = native.single_observation_space, native.single_action_space

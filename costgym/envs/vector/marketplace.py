@@ -72,6 +72,16 @@ class NativeVectorEnv(LimitedSpec, AttributesByName, gym.vector.VectorEnv[Observ
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
         self.render_mode = None
         self.single_observation_space, self.single_action_space = scalar.observation_space, scalar.action_space
+        try:
+            self._allocate(num_envs)
+        except MemoryError:
+            one, two = (type(self)(count, all_tables=all_tables, **settings) for count in (1, 2))
+            state, returned = two.nbytes - one.nbytes, sum(array.nbytes for array in one.fresh())
+            problem = f"expected as many as memory holds, at {state:,} bytes of state and {returned:,} that a step returns each"
+            raise ConfigError("num_envs", f"{problem}, got {num_envs:,}; take fewer") from None
+
+    def _allocate(self, num_envs: int) -> None:
+        """Make all that grows with the number of environments."""
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._streams = np.zeros((num_envs, 4), np.uint64)
@@ -86,7 +96,7 @@ class NativeVectorEnv(LimitedSpec, AttributesByName, gym.vector.VectorEnv[Observ
         self._used = np.zeros(self.threads, np.int64)
         self._observed: Any = None  # the arrays of observations that are handed out again
         self._everyone = np.ones(num_envs, np.bool_)
-        self._make_world(scalar)
+        self._make_world(self.scalar)
         # what begins in a step is written into these arrays, so that kernels have their addresses
         self._turn = self._undrawn._replace(tasks=self._undrawn.tasks.copy(), seeds=self._undrawn.seeds.copy())
 

@@ -28,6 +28,7 @@ class Device(Protocol):
     """The place that holds the arrays of row functions and runs them."""
 
     name: str
+    captures: bool  # `capture` saves the host's work
 
     def put(self, array: NDArray[Any]) -> Any:
         """A copy of an array on the device."""
@@ -60,6 +61,7 @@ class Cpu:
     """The CPU as a device: rows run one after the other."""
 
     name = "cpu"
+    captures = False
 
     def put(self, array: NDArray[Any]) -> Any:
         return array.copy()
@@ -79,6 +81,8 @@ class Cpu:
 
 class Gpu:
     """A CUDA device. Kernels run on PyTorch's present stream, so they and PyTorch's own work keep their order."""
+
+    captures = True
 
     def __init__(self, number: int = 0) -> None:
         self._torch, self._cuda = require("torch", "train"), _numba_cuda()

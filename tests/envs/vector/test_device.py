@@ -48,6 +48,7 @@ def on_a_device(name: str, count: int, **settings: Any) -> DeviceVectorEnv:
 class Replays(Cpu):
     """Captures like a GPU: what is captured is not done, and a replay knows its tensors alone, none of the code around them."""
 
+    captures = True
     recorded: list[Any] | None = None
 
     def launch(self, row: Any, count: int, *arguments: Any, lanes: int = 1) -> None:
@@ -103,6 +104,13 @@ def test_a_graph_needs_a_gpu_and_one_set_of_tensors() -> None:
     for settings in ({"device": "cuda"}, {"copy": False}):
         with pytest.raises(ConfigError, match="graph: needs a GPU, and copy=False"):
             costgym.make_vec("costgym/Marketplace-v0", 2, graph=True, **settings)
+
+
+def test_a_graph_is_the_default_where_a_device_captures_and_a_step_writes_to_the_same_tensors() -> None:
+    for device, copy, expected in ((Replays(), False, True), (Replays(), True, False), (Cpu(), False, False)):
+        native = make("costgym/Marketplace-v0", 2, copy=copy, all_tables=True)
+        assert DeviceVectorEnv(native, device)._graph is expected
+        assert DeviceVectorEnv(native, device, graph=False)._graph is False
 
 
 @pytest.mark.parametrize("name", ["gpu", "cuda:x", "cpu:1"])

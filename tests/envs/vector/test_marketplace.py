@@ -11,6 +11,7 @@ import pytest
 from gymnasium.vector import AutoresetMode
 
 import costgym
+from costgym.agents.base import SESSION
 from costgym.simulators.errors import ConfigError, EpisodeOver, UnknownName
 
 pytest.importorskip("numba", reason="needs the extra `train`")
@@ -145,6 +146,13 @@ def test_seeds_may_be_a_list_and_none_goes_on_with_the_generator() -> None:
     assert difference(first, second) is None
     with pytest.raises(ConfigError, match="2 seeds"):
         one.reset(seed=[1])
+
+
+@pytest.mark.parametrize("name", ["costgym/Marketplace-v0", SESSION, "costgym/MarketplaceSession-v1"])
+def test_more_environments_than_memory_holds_are_refused_with_the_bytes_of_one(name: str) -> None:
+    # more than a process can address, so that no system promises them
+    with pytest.raises(ConfigError, match=r"^num_envs: .* [\d,]+ bytes of state and .* got 1,000,000,000,000; take fewer$"):
+        costgym.make_vec(name, 10**12)
 
 
 def test_wrong_use_is_a_clear_error() -> None:
