@@ -104,7 +104,7 @@ class _Layout:
         y = self.top + GAP
         for row in chart.rows:
             self.row_tops.append(y)
-            y += row.line_count * LINE + GAP
+            y += row.track_count * LINE + GAP
         self.bottom = y if chart.rows else self.top + 40
         self.ticks = ticks(chart.span_s, max(2, int((self.right - self.left) // 90)))
         y = self.bottom + TEXT + 22
@@ -192,14 +192,14 @@ class _Layout:
             end = max(end, begin + 2)
             if bar.end_s > bar.ready_s or bar.meaning == "refused" or not pixels:
                 pixels.append((bar.meaning, begin, end))
-            after = min((self.x(b.asked_s) for b in row.bars[i + 1 :] if b.line == bar.line), default=self.width - MARGIN / 2)
+            after = min((self.x(b.asked_s) for b in row.bars[i + 1 :] if b.track == bar.track), default=self.width - MARGIN / 2)
             room = text_width(bar.label, TEXT - 2)
             label: tuple[float, str] | None = None
             if bar.label and room + 6 <= end - begin:
                 label = (begin + 3, PAPER if bar.meaning in ("ok", "failed", "refused", "cut off") else INK)
             elif bar.label and end + 3 + room + 2 <= after:
                 label = (end + 3, INK)
-            drawn.append((bar, pixels, top + bar.line * LINE + (LINE - BAR) / 2, label))
+            drawn.append((bar, pixels, top + bar.track * LINE + (LINE - BAR) / 2, label))
         return drawn
 
 
@@ -223,7 +223,7 @@ def _draw(pen: "_ImagePen | _PagePen", layout: _Layout) -> None:
         pen.text((left + right) / 2, layout.top + 24, "no calls", FAINT, TEXT, "middle")
     for row, top in zip(chart.rows, layout.row_tops, strict=True):
         name = fit(row.name, left - MARGIN - GAP)
-        pen.text(left - GAP, top + row.line_count * LINE / 2 + 4, name, INK, TEXT, "end", row.name)
+        pen.text(left - GAP, top + row.track_count * LINE / 2 + 4, name, INK, TEXT, "end", row.name)
         for bar, pieces, y, label in layout.bars(row, top):
             for meaning, begin, end in pieces:
                 # a call that queues is a thin bar: it uses nothing yet
