@@ -99,8 +99,8 @@ def main() -> None:
     rows = [
         in_both((f"{name}+btp", f"{name}+btp-minilm"), (scenario, scenario), args.budget, args.worlds) for name in STRATEGIES
     ]
-    found = [retrieving(scenario, retriever) for retriever in ("bm25", "minilm")]
-    rows += [in_both((f"{name}+ecoact",) * 2, found, None, args.worlds) for name in STRATEGIES]
+    retrieving_scenarios = [retrieving(scenario, retriever) for retriever in ("bm25", "minilm")]
+    rows += [in_both((f"{name}+ecoact",) * 2, retrieving_scenarios, None, args.worlds) for name in STRATEGIES]
     report = {
         "data": args.data.name, "budget": args.budget, "worlds": args.worlds, "candidates of ecoact": CANDIDATES,
         "past queries": len(past), "past uses": past.uses, "tools on offer with past uses": seen_share(scenario, past),

@@ -57,7 +57,7 @@ def test_a_network_of_ncnn_computes_what_its_layers_say(files: tuple[Path, Path]
 
 
 @pytest.mark.parametrize(
-    ("param", "binary", "told"),
+    ("param", "binary", "message"),
     [
         (PARAM, HALVES, "end early"),
         (PARAM, HALVES + BIASES + b"more", "belong to no layer"),
@@ -71,10 +71,10 @@ def test_a_network_of_ncnn_computes_what_its_layers_say(files: tuple[Path, Path]
         (PARAM.replace("Split split 1 2 data a b", "Split split 9 9 data"), HALVES + BIASES, "line 4"),
     ],
 )
-def test_a_broken_file_is_refused(tmp_path: Path, param: str, binary: bytes, told: str) -> None:
+def test_a_broken_file_is_refused(tmp_path: Path, param: str, binary: bytes, message: str) -> None:
     (tmp_path / "net.param").write_text(param)
     (tmp_path / "net.bin").write_bytes(binary)
-    with pytest.raises(DataError, match=told):
+    with pytest.raises(DataError, match=message):
         read_network(tmp_path / "net.param", tmp_path / "net.bin")
 
 
