@@ -94,8 +94,8 @@ def speeds(env_ids: list[str]) -> list[dict[str, Any]]:
     return [
         {
             "env": name,
-            "steps_s": round(statistics.median(each[name] for each in rounds)),
-            "to_cartpole": round(statistics.median(each[name] / each[CARTPOLE] for each in rounds), 3),
+            "steps_s": round(statistics.median(rates[name] for rates in rounds)),
+            "to_cartpole": round(statistics.median(rates[name] / rates[CARTPOLE] for rates in rounds), 3),
         }
         for name in plays
     ]

@@ -33,10 +33,10 @@ def main() -> None:
     parser.add_argument("--root", type=Path, default=Path("build/datasets"))
     args = parser.parse_args()
     os.environ["MINARI_DATASETS_PATH"] = str(args.root.resolve())
-    kept_file = RESULTS / "datasets.json"
-    kept = json.loads(kept_file.read_text()) if kept_file.exists() else {"datasets": [], "worlds": []}
-    rows: dict[str, dict[str, Any]] = {row["dataset"]: row for row in kept["datasets"]}
-    worlds: dict[str, dict[str, Any]] = {each["world"]: each for each in kept["worlds"]}
+    results_file = RESULTS / "datasets.json"
+    recorded = json.loads(results_file.read_text()) if results_file.exists() else {"datasets": [], "worlds": []}
+    rows: dict[str, dict[str, Any]] = {row["dataset"]: row for row in recorded["datasets"]}
+    worlds: dict[str, dict[str, Any]] = {row["world"]: row for row in recorded["worlds"]}
     known = [*dataset_names(), *dataset_names(flat=True)]
     for name in args.names or known:
         seconds = rows.get(name, {}).get("build_s")
@@ -52,17 +52,17 @@ def main() -> None:
             "command": "OMP_NUM_THREADS=1 python benchmarks/datasets.py",
             "machine": f"{platform.machine()}, Python {platform.python_version()}, costgym {costgym.__version__}",
             "worlds": [worlds[family.name] for family in FAMILIES if family.name in worlds],
-            "datasets": [rows[found] for found in known if found in rows],
+            "datasets": [rows[dataset] for dataset in known if dataset in rows],
         }
-        write_atomically(kept_file, json.dumps(document, indent=1) + "\n")
-        write_atomically(kept_file.with_suffix(".md"), tables(document))
+        write_atomically(results_file, json.dumps(document, indent=1) + "\n")
+        write_atomically(results_file.with_suffix(".md"), tables(document))
 
 
 def check(name: str) -> dict[str, Any]:
     """Check the dataset's evaluation environment, and score random actions and the expert there."""
     dataset = minari.load_dataset(name)
     recipe = recipe_of(name)
-    train, test = (dataset.recover_environment(eval_env=each).unwrapped for each in (False, True))
+    train, test = (dataset.recover_environment(eval_env=evaluating).unwrapped for evaluating in (False, True))
     played = {int(about["options"]["task"]) for about in dataset.storage.get_episode_metadata(range(dataset.total_episodes))}
     assert test.split == "test" and not played & set(test.numbers) and played <= set(train.numbers)
     scores = np.array([reached(recipe.family.name, kind).score for kind in ("random", "expert")])
@@ -117,12 +117,14 @@ def tables(document: dict[str, Any]) -> str:
         "| world | policy | return | success | mean cost |",
         "| --- | --- | ---: | ---: | ---: |",
     ]
-    for each in document["worlds"]:
+    for family in document["worlds"]:
         for policy in ("random", "medium", "expert"):
-            found = each[policy]
-            cost = f"{found['cost']:.2f}" if found["cost"] >= 1 else f"{found['cost']:.3f}"
-            limit = "" if each["cost_limit"] is None else f" (limit {each['cost_limit']:g})"
-            lines.append(f"| `{each['world']}` | {policy} | {found['score']:.3f} | {found['success']:.3f} | {cost}{limit} |")
+            result = family[policy]
+            cost = f"{result['cost']:.2f}" if result["cost"] >= 1 else f"{result['cost']:.3f}"
+            limit = "" if family["cost_limit"] is None else f" (limit {family['cost_limit']:g})"
+            lines.append(
+                f"| `{family['world']}` | {policy} | {result['score']:.3f} | {result['success']:.3f} | {cost}{limit} |"
+            )
     return "\n".join(lines) + "\n"
 
 

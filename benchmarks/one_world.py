@@ -77,8 +77,8 @@ def every() -> list[Combination]:
     """All combinations that have a meaning."""
     strategies = ("react", "toolplanner", "catp-plan")
     subsets = [s for n in range(4) for s in combinations(("deer", "ecoact", "btp"), n)]
-    found = [Combination(strategy, subset) for strategy, subset in product(strategies, subsets)]
-    return [one for one in found if not (one.has("catp-plan") and one.has("ecoact"))]
+    candidates = [Combination(strategy, subset) for strategy, subset in product(strategies, subsets)]
+    return [one for one in candidates if not (one.has("catp-plan") and one.has("ecoact"))]
 
 
 def without_cache(scenario: Scenario) -> Scenario:

@@ -5,6 +5,7 @@
     python benchmarks/session_ladder.py --split valid --sessions 300 --returns costgym/envs/reference_returns.json
     python benchmarks/session_ladder.py --tune --levels medium --sessions 300
     python benchmarks/session_ladder.py --beside --split test --json benchmarks/results/session_ladder_beside.json
+    python benchmarks/session_ladder.py --causes --split valid --json benchmarks/results/session_ladder_causes.json
 
 A level holds where each step of do-nothing, greedy, paced, tuned, informed is larger than nothing with an interval of 95 % over
 pairs. Every agent plays every session once, under seed 0. Figures are shares of the value of all queries; `--json` also holds
@@ -12,8 +13,11 @@ the mean returns that `costgym.normalized_score` takes. `--tune` plays a grid of
 extreme level plays a tenth of the sessions.
 
 `--beside` plays beside `tuned` what is newer than the frozen ladder: `hedged`, whose calls run side by side; the planner over
-honest forks, on `--planned` sessions of the level medium; and `declining`, the best of 95 rules that were drawn from a wider
-space of constants and compared on up to 960 sessions of `train`. It also computes the tighter bound.
+honest forks, on `--planned` sessions of the levels medium and hard; and `declining`, the best of 95 rules that were drawn from
+a wider space of constants and compared on up to 960 sessions of `train`. It also computes the tighter bound.
+
+`--causes` says what keeps `informed` below the bound: it plays the same sessions under the same limits where one cause is taken
+away, the limit on seconds, deaths of facts, or outages, and where all three are.
 """
 
 from __future__ import annotations
@@ -47,6 +51,16 @@ STEPS = ("do-nothing", "greedy", "paced", "tuned", "informed")
 BESIDE = ("random", "bayes-index", "optimistic", "informed-paced")
 GRID = {"optimism": (0.5, 1.0, 1.5), "bought": (0.5, 0.65, 0.8), "later": (0.0, 0.5, 1.0)}
 EXTREME = 10  # times fewer sessions
+PLANNED = ("medium", "hard")  # levels of the planner
+NEVER_S = 1e9
+CAUSES: dict[str, tuple[dict[str, float], bool]] = {
+    "none": ({}, True),
+    "limit on seconds": ({}, False),
+    "deaths of facts": ({"ttl_s": NEVER_S}, True),
+    "outages": ({"outage_every_s": NEVER_S}, True),
+    "all three": ({"ttl_s": NEVER_S, "outage_every_s": NEVER_S}, False),
+}
+"""What is taken away: arguments of the environment, and whether the limit on seconds holds."""
 Shares = NDArray[np.float64]
 
 
@@ -111,11 +125,45 @@ class Declining(IndexPolicy):
         super()._enter(number, prices, tools, info)
 
 
+def tight_shares(env: Any, number: int) -> tuple[float, float]:
+    """Begin a session; return the tighter bound and the bound as shares of its value."""
+    env.reset(seed=0, options={"task": number})
+    episode = env.unwrapped.account()
+    limits = [np.inf if limit is None else limit for limit in (episode.budget.price, episode.budget.seconds)]
+    session, usual = episode.session, [tool.usual for tool in episode.tools]
+    worth = session.value.sum()
+    return tighter_bound(session, *limits, usual) / worth, value_bound(session, *limits) / worth
+
+
+def causes(level: str, split: str, sessions: int) -> dict[str, Any]:
+    """Play `informed` at a level where causes of its distance from the bound are taken away, and compute the tighter bound."""
+    settings = {"level": level, "split": split, "disable_env_checker": True}
+    whole: Any = costgym.make(SESSION_1, **settings).unwrapped
+    shares: dict[str, list[tuple[float, float]]] = {cause: [] for cause in CAUSES}
+    for number in whole.numbers[:sessions]:
+        whole.reset(seed=0, options={"task": number})
+        limits = whole.account().budget
+        for cause, (arguments, holds) in CAUSES.items():
+            budget = {"price": limits.price} | ({"seconds": limits.seconds} if holds else {})
+            env: Any = costgym.make(SESSION_1, budget=budget, **settings, **arguments)
+            played: Any = play(env, make_agent("informed", SESSION_1), number, 0)
+            shares[cause].append((played.value_share, tight_shares(env, number)[0]))
+    rows = []
+    for cause, both in shares.items():
+        earned, bound = np.array(both).T
+        more = earned - np.array(shares["none"])[:, 0]
+        rows.append({"without": cause, "value_share": float(earned.mean()), "half": half(earned)})
+        rows[-1] |= {"more": float(more.mean()), "half_more": half(more)}
+        rows[-1] |= {"below_tighter_bound": float((bound - earned).mean()), "half_below": half(bound - earned)}
+        print(f"{level:8} without {cause:16} {earned.mean():.4f}  {more.mean():+.4f} ± {half(more):.4f}", flush=True)
+    return {"level": level, "sessions": sessions, "rows": rows}
+
+
 def beside(level: str, split: str, sessions: int, planned: int = 50) -> dict[str, Any]:
     """Play at a level what the ladder does not hold, beside `tuned`, and compute the tighter bound."""
     settings = {"level": level, "split": split, "disable_env_checker": True}
     env, overlapping = (costgym.make(SESSION_1, concurrent=which, **settings) for which in (False, True))
-    plans = {"planner": (Planner(env.unwrapped), env, min(planned, sessions))} if level == "medium" and planned else {}
+    plans = {"planner": (Planner(env.unwrapped), env, min(planned, sessions))} if level in PLANNED and planned else {}
     base = values(make_agent("tuned", SESSION_1), env, sessions)[:, 0]
     rows = []
     for name, (agent, world, count) in {
@@ -130,15 +178,8 @@ def beside(level: str, split: str, sessions: int, planned: int = 50) -> dict[str
         print(
             f"{level:8} {name:16} {share.mean():.4f} ± {half(share):.4f}  {above.mean():+.4f} ± {half(above):.4f}", flush=True
         )
-    tight = []
-    for number in env.unwrapped.numbers[:sessions]:  # type: ignore[attr-defined]
-        env.reset(seed=0, options={"task": number})
-        episode = env.unwrapped.account()  # type: ignore[attr-defined]
-        limits = [np.inf if limit is None else limit for limit in (episode.budget.price, episode.budget.seconds)]
-        session, usual = episode.session, [tool.usual for tool in episode.tools]
-        worth = session.value.sum()
-        tight.append((tighter_bound(session, *limits, usual) / worth, value_bound(session, *limits) / worth))
-    share, closed = np.array(tight)[:, 0], np.subtract(*np.array(tight).T[::-1])
+    tight = np.array([tight_shares(env, number) for number in env.unwrapped.numbers[:sessions]])  # type: ignore[attr-defined]
+    share, closed = tight[:, 0], tight[:, 1] - tight[:, 0]
     print(f"{level:8} {'tighter bound':16} {share.mean():.4f} ± {half(share):.4f}  {-closed.mean():+.4f} ± {half(closed):.4f}")
     rows.append({"agent": "tighter bound", "sessions": sessions, "value_share": float(share.mean()), "half": half(share)})
     rows[-1] |= {"below_bound": float(closed.mean()), "half_below": half(closed)}
@@ -164,11 +205,13 @@ def main() -> None:
     parser.add_argument("--sessions", type=int, default=300)
     parser.add_argument("--tune", action="store_true", help="play the grid of constants instead")
     parser.add_argument("--beside", action="store_true", help="play what the ladder does not hold, beside tuned")
+    parser.add_argument("--causes", action="store_true", help="play informed where causes of its gap are taken away")
     parser.add_argument("--planned", type=int, default=50, help="sessions of the planner")
     parser.add_argument("--returns", type=Path, help="write the mean returns by environment and agent, for normalized_score")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    play_level = partial(beside, planned=options.planned) if options.beside else ladder
+    wanted = "causes" if options.causes else "beside" if options.beside else "ladder"
+    play_level = {"causes": causes, "beside": partial(beside, planned=options.planned), "ladder": ladder}[wanted]
     levels = [
         (tune(level, count) if options.tune else play_level(level, options.split, count))
         for level in options.levels.split(",")

@@ -108,28 +108,31 @@ def main() -> None:
     env_id = SESSION_CHAT if args.words else SESSION
     env = costgym.make(env_id, split=args.split, disable_env_checker=True, **json.loads(args.settings))
     makers: dict[str, Callable[[], Agent]] = {name: (lambda name=name: make_agent(name, SESSION)) for name in LADDER}  # type: ignore[misc]
-    found: dict[str, Shares] = {}
+    by_agent: dict[str, Shares] = {}
     spent: dict[str, list[float]] = {}
     chosen, known = {**makers, **WITHOUT}, {**makers, **WITHOUT, **HEDGED, **LEARNT}
     if args.agents is not None or args.words:
         named = (args.agents or SPOKEN).split(",")
         chosen = {name: partial(make_agent, name, env_id) if args.words else known[name] for name in named}
     for name, make in chosen.items():
-        found[name], *spent[name] = shares(make(), env, args.sessions)
+        by_agent[name], *spent[name] = shares(make(), env, args.sessions)
         refused, tokens = spent[name]
-        print(f"{name:36} {found[name].mean():.4f} ± {half(found[name]):.4f} ({refused:.3f}, {tokens:,.0f})", flush=True)
+        print(
+            f"{name:36} {by_agent[name].mean():.4f} ± {half(by_agent[name]):.4f} ({refused:.3f}, {tokens:,.0f})",
+            flush=True,
+        )
     if args.agents is None and not args.words:
-        found["LP bound"] = bounds(env, args.sessions)
-        print(f"{'LP bound':36} {found['LP bound'].mean():.4f} ± {half(found['LP bound']):.4f}", flush=True)
+        by_agent["LP bound"] = bounds(env, args.sessions)
+        print(f"{'LP bound':36} {by_agent['LP bound'].mean():.4f} ± {half(by_agent['LP bound']):.4f}", flush=True)
     gaps = []
-    for high, low in (pair for pair in PAIRS if found.keys() >= set(pair)):
-        gap = found[high] - found[low]
+    for high, low in (pair for pair in PAIRS if by_agent.keys() >= set(pair)):
+        gap = by_agent[high] - by_agent[low]
         gaps.append({"high": high, "low": low, "gap": float(gap.mean()), "half": half(gap)})
         print(f"{high} - {low}: {gap.mean():+.4f} ± {half(gap):.4f}", flush=True)
     rows = [
         {"agent": name, "value_share": float(values.mean()), "half": half(values)}
         | dict(zip(("refused", "tokens"), spent.get(name, ()), strict=False))
-        for name, values in found.items()
+        for name, values in by_agent.items()
     ]
     report = {"sessions": args.sessions, "split": args.split, "settings": json.loads(args.settings)}
     write_report({**report, "rows": rows, "gaps": gaps}, args.json, ("numpy", "gymnasium"))

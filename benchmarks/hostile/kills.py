@@ -152,13 +152,13 @@ def main() -> None:
         wrong.append(problem)
         print(problem, flush=True)
 
-    with tempfile.TemporaryDirectory() as place:
-        table = jobs(Path(place, "inputs"))
+    with tempfile.TemporaryDirectory() as root:
+        table = jobs(Path(root, "inputs"))
         old: dict[str, dict[str, bytes]] = {}
         new: dict[str, dict[str, bytes]] = {}
         lasts: dict[str, float] = {}
         for name, job in table.items():
-            folder = Path(place, "reference", name)
+            folder = Path(root, "reference", name)
             out = prepare(job, folder)
             old[name] = files(folder)
             lasts[name] = run(job.arguments, out)
@@ -167,7 +167,7 @@ def main() -> None:
             print(f"{name}: {lasts[name]:.1f} s undisturbed, {sum(map(len, new[name].values()))} bytes", flush=True)
         while sum(kills.values()) < wanted:
             name = min(table, key=lambda row: kills[row])
-            job, folder = table[name], Path(place, f"run-{runs}")
+            job, folder = table[name], Path(root, f"run-{runs}")
             out = prepare(job, folder)
             ended, killed = False, 0
             while not ended:

@@ -42,7 +42,7 @@ from costgym.experiments.play.episodes import INFRASTRUCTURE_TRIES
 from costgym.experiments.play.trajectories.format import Trajectory, read_trajectories
 from costgym.simulators.draws import stable_integer
 from costgym.simulators.tasks import Task
-from tests.helpers.model_server import Server, said
+from tests.helpers.model_server import Server, wire_reply
 
 PASSING = ("429", "500", "time-out", "body cut off")  # on the first tries of a request, one or two
 BROKEN = ("no JSON", "down")  # once for a request, and for good
@@ -179,9 +179,9 @@ class Provider(Server):
         for need in task.needs:
             tool = next((name for name in task.candidates if name in need.tools and not called[name]), None)
             if tool is not None and need.fact not in results:
-                return said("", (tool, dict(need.arguments or {})), **usage)
+                return wire_reply("", (tool, dict(need.arguments or {})), **usage)
         answer = "; ".join(need.fact for need in task.needs if need.fact in results)
-        return said("", ("finish", {"answer": answer or "I found nothing."}), **usage)
+        return wire_reply("", ("finish", {"answer": answer or "I found nothing."}), **usage)
 
     def expected(self, seed: int) -> dict[str, int]:
         """The counts that an episode's record must hold."""
@@ -336,7 +336,11 @@ def limit(requests: int = 200, wait_s: float = 0.5) -> dict[str, Any]:
 
     def answer(request: dict[str, Any]) -> Any:
         time.sleep(wait_s)
-        return said("", ("finish", {"answer": "?"})) if len(request["messages"]) > 2 else said("", ("no_such_tool", {}))
+        return (
+            wire_reply("", ("finish", {"answer": "?"}))
+            if len(request["messages"]) > 2
+            else wire_reply("", ("no_such_tool", {}))
+        )
 
     report: dict[str, Any] = {}
     for name, more in (("one_process", ("--jobs", "1")), ("two_processes", ("--jobs", "2"))):

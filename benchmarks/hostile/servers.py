@@ -96,7 +96,7 @@ def server(kind: str, python: str, folder: Path) -> Iterator[Server]:
         process.wait()
 
 
-def asked(target: Server, head: str, parts: Iterable[bytes] = (), source: str = "127.0.0.1") -> str:
+def status_of(target: Server, head: str, parts: Iterable[bytes] = (), source: str = "127.0.0.1") -> str:
     """Send a request; returns the status of its answer, or how the connection ended."""
     try:
         with target.connect(source) as connection:
@@ -122,7 +122,7 @@ def bodies(target: Server, megabytes: int, paths: Iterable[str] = ()) -> str:
             for length in (f"Content-Length: {megabytes << 20}", "Transfer-Encoding: chunked"):
                 whole = b"x" * 65536 if length.startswith("Content") else CHUNK
                 parts = (whole for _ in range(megabytes * 16))
-                answers[asked(target, f"{head}{length}\r\n\r\n", parts)] += 1
+                answers[status_of(target, f"{head}{length}\r\n\r\n", parts)] += 1
     summary = ", ".join(f"{count} times {answer}" for answer, count in sorted(answers.items()))
     return f"memory {before} MB before, at most {target.memory_mb('VmHWM')} MB; {summary}"
 
@@ -136,7 +136,7 @@ def silent(target: Server, connections: int) -> str:
         took, answered, path = [], 0, "/health" if target.kind == "serve" else "/nothing"
         for _ in range(10):
             begin = time.monotonic()
-            status = asked(target, f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n", source=OTHER)
+            status = status_of(target, f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n", source=OTHER)
             took.append(time.monotonic() - begin)
             answered += status in ("200", "404")
     return f"of 10 requests of another address {answered} answered, the slowest after {max(took):.2f} s"
@@ -161,7 +161,7 @@ def rebinding(target: Server) -> str:
     hosts = {"Host": "Host: evil.example", "Host and Origin": "Host: evil.example\r\nOrigin: http://evil.example"}
     hosts["Origin"] = f"Host: 127.0.0.1:{target.port}\r\nOrigin: http://evil.example"
     return ", ".join(
-        f"{name} of another site: {asked(target, f'GET {path} HTTP/1.1{CRLF}{head}{CRLF}Connection: close{CRLF}{CRLF}')}"
+        f"{name} of another site: {status_of(target, f'GET {path} HTTP/1.1{CRLF}{head}{CRLF}Connection: close{CRLF}{CRLF}')}"
         for name, head in hosts.items()
     )
 
@@ -173,9 +173,9 @@ def garbage(target: Server) -> str:
     bodies = (*posts, *(chance.randbytes(chance.randrange(1, 300)) for _ in range(20)))
     for body, version in itertools.product(bodies, (VERSION, "")):
         about = f"Host: 127.0.0.1{CRLF}{version}{ACCEPT}Content-Length: {len(body)}{CRLF}Connection: close"
-        answers[asked(target, f"POST /mcp HTTP/1.1{CRLF}{about}{CRLF}{CRLF}", [body])] += 1
+        answers[status_of(target, f"POST /mcp HTTP/1.1{CRLF}{about}{CRLF}{CRLF}", [body])] += 1
     for raw in (tls, b"\0" * 100, b"GET\r\n\r\n", *(chance.randbytes(100) for _ in range(20))):
-        answers[asked(target, "", [raw + b"\r\n\r\n"])] += 1
+        answers[status_of(target, "", [raw + b"\r\n\r\n"])] += 1
     time.sleep(2.0)
     starts = target.started.read_text().count("x") if target.started.exists() else 0
     summary = ", ".join(f"{count} times {answer}" for answer, count in sorted(answers.items()))

@@ -112,8 +112,8 @@ def _train(run: Path, sampling: str, seed: int, settings: dict[str, Any]) -> lis
     for kind in SPLITS:
         accuracies = {name: result.metrics[f"{kind}_{name}"] for name in ACCURACIES}
         _print(f"trained, {sampling}", kind, seed, list(accuracies.values()))
-        told = {"seed": seed, "steps": result.steps, "of_retrieval": retrieval}
-        rows.append({"decider": f"trained, {sampling}", "tools": kind, **told, **accuracies})
+        training = {"seed": seed, "steps": result.steps, "of_retrieval": retrieval}
+        rows.append({"decider": f"trained, {sampling}", "tools": kind, **training, **accuracies})
     decider = load_decider(run)
     world = DecisionAwareEnv(scenario="decision", split="valid", samples=NEAREST).world
     for kind, split in SPLITS.items():

@@ -81,7 +81,7 @@ def read(name: str, root: Path) -> tuple[dict[str, Array], list[int]]:
             slots = np.append(rows, [len(observation["tools"]), len(observation["tools"]) + 1])
             for agent in agents:
                 agent.took(action)
-            found = {
+            decision = {
                 "tools": observation["tools"][rows],
                 "state": np.concatenate([observation["query"], observation["resources"]]),
                 "chances": chances[:, slots],
@@ -90,7 +90,7 @@ def read(name: str, root: Path) -> tuple[dict[str, Array], list[int]]:
             }
             observation, reward, terminated, truncated, info = env.step(action)
             assert reward == episode.rewards[step], f"{name}: the replay differs from the record; build the dataset again"
-            for key, value in {**found, "reward": reward / UNIT, "ended": terminated or truncated}.items():
+            for key, value in {**decision, "reward": reward / UNIT, "ended": terminated or truncated}.items():
                 parts.setdefault(key, []).append(value)
     return {key: np.asarray(values, np.float32 if key in FLOATS else None) for key, values in parts.items()}, numbers
 
@@ -186,7 +186,7 @@ def estimates(counts: Array, weight: Array, reward: Array, q: Array, v: Array) -
     following = np.concatenate([v[:, 1:], np.zeros((len(v), 1))], axis=1)
     surprise = reward + following - q
     first = counts @ v[:, 0] / n
-    found = {
+    by_method = {
         "mean of the data": counts @ total / n,
         "IS": counts @ (weight[:, -1] * total) / n,
         "WIS": counts @ (weight[:, -1] * total) / sums[-1],
@@ -196,25 +196,25 @@ def estimates(counts: Array, weight: Array, reward: Array, q: Array, v: Array) -
         "DR": first + (counts @ (weight * surprise)).sum() / n,
         "WDR": first + (counts @ (weight * surprise) / sums).sum(),
     }
-    return {name: UNIT * float(value) for name, value in found.items()}
+    return {name: UNIT * float(value) for name, value in by_method.items()}
 
 
 def true_returns(name: str, root: Path, numbers: list[int], plays: int) -> list[Array]:
     """The rewards of each target, (plays, steps), in the sessions of a dataset under fresh seeds."""
     env = load(name, root).recover_environment().unwrapped
     sessions = sorted(set(numbers))
-    found = []
+    rewards_of_targets = []
     for agent in targets():
         rewards = []
         for index in range(plays):
-            repeat, place = divmod(index, len(sessions))
-            steps = played(env, agent, sessions[place], FRESH_SEED + repeat)
+            repeat, position = divmod(index, len(sessions))
+            steps = played(env, agent, sessions[position], FRESH_SEED + repeat)
             rewards.append([step.reward for step in steps][1:])
         padded = np.zeros((plays, max(map(len, rewards))))
         for row, part in zip(padded, rewards, strict=True):
             row[: len(part)] = part
-        found.append(padded)
-    return found
+        rewards_of_targets.append(padded)
+    return rewards_of_targets
 
 
 def agreement(estimated: Array, true: Array) -> tuple[float, float]:
@@ -236,34 +236,36 @@ def compare(name: str, args: argparse.Namespace) -> dict[str, Any]:
     weight = [weights(data, target) for target in range(len(TARGETS))]
     generator = np.random.Generator(np.random.Philox(0))
     draws = [np.ones(len(reward)), *generator.multinomial(len(reward), np.full(len(reward), 1 / len(reward)), args.resamples)]
-    found = np.zeros((args.seeds, len(draws), len(TARGETS), len(METHODS)))
+    estimated = np.zeros((args.seeds, len(draws), len(TARGETS), len(METHODS)))
     for seed in range(args.seeds):
         q, v = fitted(data, seed, args.updates)
         for target in range(len(TARGETS)):
             both = by_session(q[:, target], ended), by_session(v[:, target], ended)
             for draw, counts in enumerate(draws):
                 row = estimates(counts.astype(np.float64), weight[target], reward, *both)
-                found[seed, draw, target] = [row[method] for method in METHODS]
+                estimated[seed, draw, target] = [row[method] for method in METHODS]
         print(f"{name} seed {seed}: {time.process_time() - began:.0f} s", flush=True)
     return {
         "dataset": name,
         "sessions": len(reward),
         "decisions": len(ended),
-        "targets": [about(label, target, truth[target], found, weight[target], reward) for target, label in enumerate(TARGETS)],
-        "methods": [summary(method, found[..., number], true) for number, method in enumerate(METHODS)],
+        "targets": [
+            about(label, target, truth[target], estimated, weight[target], reward) for target, label in enumerate(TARGETS)
+        ],
+        "methods": [summary(method, estimated[..., number], true) for number, method in enumerate(METHODS)],
         "play_s": round(played_s, 1),
         "fit_s": round(time.process_time() - began - played_s, 1),
     }
 
 
-def about(label: str, target: int, plays: Array, found: Array, weight: Array, reward: Array) -> dict[str, Any]:
+def about(label: str, target: int, plays: Array, estimated: Array, weight: Array, reward: Array) -> dict[str, Any]:
     """The true value of a target with its interval, the estimates over seeds, and effective numbers of sessions by horizon."""
     total = plays.sum(axis=1)
     row: dict[str, Any] = {
         "target": label,
         "true": round(float(total.mean()), 2),
         "half": round(1.96 * float(total.std(ddof=1)) / len(total) ** 0.5, 2),
-        "estimates": {method: round(float(found[:, 0, target, i].mean()), 2) for i, method in enumerate(METHODS)},
+        "estimates": {method: round(float(estimated[:, 0, target, i].mean()), 2) for i, method in enumerate(METHODS)},
         "horizons": [],
     }
     for steps in (*HORIZONS, weight.shape[1]):
@@ -279,10 +281,10 @@ def about(label: str, target: int, plays: Array, found: Array, weight: Array, re
     return row
 
 
-def summary(method: str, found: Array, true: Array) -> dict[str, Any]:
+def summary(method: str, estimated: Array, true: Array) -> dict[str, Any]:
     """How well a method's estimates (seeds, draws, targets) agree: means over seeds, and 95 % of resamples and seeds."""
-    whole = np.array([agreement(each, true) for each in found[:, 0]])
-    again = np.array([agreement(each, true) for each in found[:, 1:].reshape(-1, len(true))])
+    whole = np.array([agreement(estimate, true) for estimate in estimated[:, 0]])
+    again = np.array([agreement(estimate, true) for estimate in estimated[:, 1:].reshape(-1, len(true))])
     row: dict[str, Any] = {"method": method}
     for column, name in enumerate(("rank_correlation", "mean_absolute_error")):
         if np.isnan(whole[:, column]).any():

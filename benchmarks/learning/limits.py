@@ -83,7 +83,7 @@ def seconds_of(seed: int, steps: int) -> Figures:
 
 def chosen_rate(compared: list[Figures]) -> float:
     """The rate that `choose` found."""
-    best = max(compared[1:], key=lambda each: (each["kept"], each["right"] if each["kept"] else -each["tokens"]))
+    best = max(compared[1:], key=lambda figures: (figures["kept"], figures["right"] if figures["kept"] else -figures["tokens"]))
     return float(best["rate"])
 
 

@@ -8,8 +8,9 @@
 
 `stock` is sb3-contrib's `MaskablePPO` with its `MultiInputPolicy` and default settings, but for a discount of 0.995, rollouts
 of 512 steps in 8 environments and rewards divided by 20. `recurrent` is its `RecurrentPPO`, which knows no mask: an action that
-the mask forbids is refused and costs a step. `torchrl` is PPO by TorchRL's loss, estimator and masked distribution, with two
-layers. `tools` is `costgym train ppo`: MaskablePPO with a network that reads tools as a set.
+the mask forbids is refused and costs a step. `--settings` changes both, such as `{"n_envs": 64, "n_steps": 64}`. `torchrl` is
+PPO by TorchRL's loss, estimator and masked distribution, with two layers. `tools` is `costgym train ppo`: MaskablePPO with a
+network that reads tools as a set.
 
 Sixty sessions of `valid` are played at regular times, which do not count. The policy that earned most there plays `valid`,
 `test` and, of version 1, `shifted` once, by its likeliest actions. Minutes are of processor time; `tools` learns by decisions.
@@ -47,7 +48,7 @@ from benchmarks.report import write_report
 SCALE = 1 / 20  # of rewards
 VALID, CHECKS = 60, 5  # sessions of a check, and checks in a training
 REFERENCES = ("tuned",)
-OF_SB3: dict[str, Any] = {"n_steps": 512, "batch_size": 256, "gamma": 0.995, "device": "cpu"}
+OF_SB3: dict[str, Any] = {"n_envs": 8, "n_steps": 512, "batch_size": 256, "gamma": 0.995, "device": "cpu"}
 Shares = NDArray[np.float64]
 Seen = dict[str, NDArray[np.float32]]
 Act = Callable[[Seen, NDArray[np.bool_], NDArray[np.bool_]], Any]
@@ -61,13 +62,13 @@ def shares(act: Act, env_id: str, split: str, sessions: int) -> Shares:
     for number, task in enumerate(envs.scalar.numbers[:sessions]):
         options = {"reset_mask": np.arange(sessions) == number, "task": task}
         observation, _ = envs.reset(seed=[0] * sessions, options=options)
-    found, begins = np.full(sessions, np.nan), np.ones(sessions, np.bool_)
-    while np.isnan(found).any():
+    value_shares, begins = np.full(sessions, np.nan), np.ones(sessions, np.bool_)
+    while np.isnan(value_shares).any():
         observation, _, ended, cut, info = envs.step(act(observation, envs.action_masks(), begins))
         begins = ended | cut
-        first = begins & np.isnan(found)
-        found[first] = info["value_share"][first]
-    return found
+        first = begins & np.isnan(value_shares)
+        value_shares[first] = info["value_share"][first]
+    return value_shares
 
 
 class Lesson:
@@ -75,6 +76,7 @@ class Lesson:
 
     def __init__(self, options: argparse.Namespace, seed: int, actor: Callable[[Any], Act]) -> None:
         self.env_id, self.minutes, self.seed, self.actor = options.env, options.minutes, seed, actor
+        self.settings: dict[str, Any] = options.settings
         self.curve: list[dict[str, float]] = []
         self.best: Any = None
         self.began = time.process_time()
@@ -110,8 +112,8 @@ class Lesson:
 # -- learners ---------------------------------------------------------------------------------------------------------------
 
 
-def with_sb3(make_model: Callable[[Any], Any], lesson: Lesson) -> None:
-    """Let a model of Stable-Baselines3 learn in eight compiled environments until the lesson ends."""
+def with_sb3(make_model: Callable[[Any, dict[str, Any]], Any], lesson: Lesson) -> None:
+    """Let a model of Stable-Baselines3 learn in compiled environments until the lesson ends."""
     from stable_baselines3.common.callbacks import BaseCallback
     from stable_baselines3.common.env_util import make_vec_env
 
@@ -119,13 +121,15 @@ def with_sb3(make_model: Callable[[Any], Any], lesson: Lesson) -> None:
         env = costgym.make(lesson.env_id, split="train", disable_env_checker=True, compiled=True)
         return gym.wrappers.TransformReward(env, lambda reward: reward * SCALE)
 
+    settings = {**OF_SB3, **lesson.settings}
+
     class Checked(BaseCallback):
         def _on_step(self) -> bool:
             return lesson.goes_on(self.num_timesteps, self.model.policy)
 
-    env = make_vec_env(make_env, 8, lesson.seed)
+    env = make_vec_env(make_env, settings.pop("n_envs"), lesson.seed)
     lesson.begin(env)
-    make_model(env).learn(10**9, callback=Checked())
+    make_model(env, settings).learn(10**9, callback=Checked())
 
 
 def stock(options: argparse.Namespace, seed: int) -> Lesson:
@@ -135,7 +139,7 @@ def stock(options: argparse.Namespace, seed: int) -> Lesson:
         return lambda seen, masks, begins: policy.predict(seen, action_masks=masks, deterministic=True)[0]
 
     lesson = Lesson(options, seed, actor)
-    with_sb3(lambda env: MaskablePPO("MultiInputPolicy", env, seed=seed, **OF_SB3), lesson)
+    with_sb3(lambda env, settings: MaskablePPO("MultiInputPolicy", env, seed=seed, **settings), lesson)
     return lesson
 
 
@@ -153,7 +157,7 @@ def recurrent(options: argparse.Namespace, seed: int) -> Lesson:
         return act
 
     lesson = Lesson(options, seed, actor)
-    with_sb3(lambda env: RecurrentPPO("MultiInputLstmPolicy", env, seed=seed, **OF_SB3), lesson)
+    with_sb3(lambda env, settings: RecurrentPPO("MultiInputLstmPolicy", env, seed=seed, **settings), lesson)
     return lesson
 
 
@@ -329,7 +333,7 @@ def main() -> None:
     one.add_argument("--env", default=SESSION_1)
     one.add_argument("--minutes", type=float, default=3.0, help="of all but tools")
     one.add_argument("--steps", type=int, default=3_000_000, help="of tools")
-    one.add_argument("--settings", type=json.loads, default={}, metavar="JSON", help="of PPO, of tools")
+    one.add_argument("--settings", type=json.loads, default={}, metavar="JSON", help="of PPO; not of torchrl")
     one.add_argument("--out", type=Path, default=Path("runs/sessions"), help="the folder for the runs of tools")
     one.add_argument("--seed", type=int, default=0, help="the first")
     one.add_argument("--seeds", type=int, default=1)

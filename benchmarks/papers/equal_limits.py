@@ -52,9 +52,10 @@ def main() -> None:
         # the planners' limits are the same in both
         played = [*(one for one in played if one.agent != BASE), *read_episodes(board)]
         for row in document["rows"]:
-            found = {"limits": limits, "agent": row["agent"], "budget": row["budget"]["price"], "episodes": row["episodes"]}
-            found |= {metric: row[metric] for metric in METRICS} | {"ci95": {metric: row["ci95"][metric] for metric in METRICS}}
-            rows.append(found)
+            figures = {"limits": limits, "agent": row["agent"], "budget": row["budget"]["price"], "episodes": row["episodes"]}
+            figures |= {metric: row[metric] for metric in METRICS}
+            figures["ci95"] = {metric: row["ci95"][metric] for metric in METRICS}
+            rows.append(figures)
         for budget in sorted({one.budget["price"] for one in played}):
             same = [one for one in played if one.budget["price"] == budget]
             base = [one for one in same if one.agent == BASE]

@@ -44,10 +44,10 @@ def main() -> None:
     parser.add_argument("folder")
     published = load_mgtoolbench(parser.parse_args().folder)
     world = load_scenario("marketplace").build()
-    own = (world.tasks[number] for number in world.tasks.numbers("test"))
+    test_tasks = (world.tasks[number] for number in world.tasks.numbers("test"))
     sides = {
         "published": (list(published.tasks)[:COUNT], published.catalog),
-        "generated": (list(islice((task for task in own if task.group == "G3"), COUNT)), world.catalog),
+        "generated": (list(islice((task for task in test_tasks if task.group == "G3"), COUNT)), world.catalog),
     }
     print("| level | | words | categories named, % | tools named, % | APIs named, % |\n| --- | --- | --- | --- | --- | --- |")
     for level in LEVELS:

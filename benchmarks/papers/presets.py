@@ -74,13 +74,13 @@ def main() -> None:
     parser.add_argument("--device", default="cpu", help="cpu, cuda or auto; a policy is measured on a GPU where there is one")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
-    names, found = args.presets.split(","), []
+    names, report = args.presets.split(","), []
     for kind in args.tasks.split(","):
         runs: dict[str, list[str]] = {
             name: [train(name, kind, seed, args.steps, args.out, args.device) for seed in range(args.seeds)] for name in names
         }
         others = runs.get(args.than, [args.than] * args.seeds)
-        agents = list(dict.fromkeys([*others, *(run for own in runs.values() for run in own)]))
+        agents = list(dict.fromkeys([*others, *(run for preset_runs in runs.values() for run in preset_runs)]))
         board = args.out / re.sub(r"[^\w.-]", "_", f"board-{kind}-{args.presets}-{args.than}-{args.seeds}-{args.steps}")
         run_leaderboard(make_run_config("opencatp", agents=agents, vary={"alpha": (0.5,), "tasks": (kind,)}), board)
         results = {agent: [one for one in read_episodes(board) if one.agent == agent] for agent in agents}
@@ -93,10 +93,10 @@ def main() -> None:
             if name != args.than:
                 less = [difference_row(results, *pair, PUBLISHED) for pair in zip(results_of, others, strict=True)]
                 row |= {f"{word} {args.than}": figure(less, key) for key, word in LESS.items()}
-            found.append(row)
+            report.append(row)
             print(json.dumps(row), flush=True)
             if args.json is not None:
-                write_atomically(args.json, json.dumps(found, indent=1) + "\n")
+                write_atomically(args.json, json.dumps(report, indent=1) + "\n")
 
 
 if __name__ == "__main__":

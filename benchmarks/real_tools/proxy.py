@@ -222,8 +222,8 @@ def main() -> None:
     options, command = parser.parse_args(sys.argv[1:split]), sys.argv[split + 1 :]
     ask, parts = (command, options.tool, options.arguments), options.parts.split(",")
     report: dict[str, Any] = {"tool": options.tool, "cores": os.cpu_count()}
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
+    with tempfile.TemporaryDirectory() as directory:
+        folder = Path(directory)
         if "overhead" in parts:
             report["overhead"] = {"load_average": os.getloadavg()[0], **anyio.run(overhead, *ask, options.calls, folder)}
         if "faults" in parts:

@@ -192,13 +192,16 @@ def _toolplanner_of_run(request: AgentRequest) -> Agent:
     return learnt_agent(run_folder(request.name), request.name, model=model)
 
 
-def _btp(request: AgentRequest, stable: bool = False, **without: Any) -> "Btp":
+def _btp(request: AgentRequest, stable: bool = False, **changed: Any) -> "Btp":
     from costgym.agents.btp.access import Btp, BtpStable
     from costgym.agents.btp.plan import BtpSettings
     from costgym.agents.btp.usefulness import load_usefulness
     from costgym.agents.sessions.composed import SessionBtp
+    from costgym.simulators.retrieval.sentences import need_minilm
 
-    settings = replace(request.btp or BtpSettings(), **without)
+    settings = replace(request.btp or BtpSettings(), **changed)
+    if settings.similarity == "minilm":
+        need_minilm()  # before anything is played
     if request.env_id == SESSION_CHAT:
         return SessionBtp(settings)
     past, judge = request.experience, request.usefulness
@@ -406,6 +409,7 @@ _ACCESS: dict[str, tuple[str, Callable[[AgentRequest], "ToolAccess"]]] = {
     "btp-no-blacklist": ("the same without a blacklist (an ablation)", partial(_btp, blacklist=False)),
     "btp-no-caps": ("the same, each tool as often as the budget allows (an ablation)", partial(_btp, caps=False)),
     "btp-stable": ("the same, with a list of functions that stays, so that it stays cached", partial(_btp, stable=True)),
+    "btp-minilm": ("the same, past queries compared by MiniLM (extra `minilm`)", partial(_btp, similarity="minilm")),
     "summary": ("writes the final answer again from all results, as BTP does (a control)", _rule("llm.access:Summary")),
     "ecoact": ("registers tools by name as needed", _rule("llm.access:EcoAct")),
     "ecoact-several": ("the same, several at once (an ablation)", _rule("llm.access:EcoAct", several=True)),
@@ -522,6 +526,11 @@ def agents(env_id: str | None = None) -> list[AgentEntry]:
                 usual = (suffixes for suffixes in _USUAL_COMBINATIONS if not _without_meaning(entry.name, suffixes))
                 entries += [_with_access(entry, suffixes) for suffixes in usual]
     return entries
+
+
+def parts_of_names() -> dict[str, str]:
+    """The accesses that the name of a language-model agent may add, such as "+btp", and what each does."""
+    return {f"+{suffix}": summary for suffix, (summary, _) in _ACCESS.items()}
 
 
 def agent_names(env_id: str | None = None) -> list[str]:

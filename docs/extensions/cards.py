@@ -68,11 +68,11 @@ def _returns(env_id: str, learnt: bool) -> list[str]:
 
 def learner(env_id: str) -> str:
     """The best learner, with links to its hyperparameters and its curve; empty where there is none."""
-    found = _returns(env_id, learnt=True)
-    if not found:
+    learners = _returns(env_id, learnt=True)
+    if not learners:
         return ELSEWHERE.get(env_id, "")
-    folder = f"../../costgym/agents/zoo/{found[0].split('`')[1].removeprefix('zoo:')}"
-    return f"{found[0]} ([settings]({folder}/config.json), [curve]({folder}/curve.jsonl))"
+    folder = f"../../costgym/agents/zoo/{learners[0].split('`')[1].removeprefix('zoo:')}"
+    return f"{learners[0]} ([settings]({folder}/config.json), [curve]({folder}/curve.jsonl))"
 
 
 def datasets(env_id: str) -> str:

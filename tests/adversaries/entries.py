@@ -87,11 +87,11 @@ def lines(change: Callable[[list[str]], list[str]]) -> Callable[[Path], None]:
 def record(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
     """Another record of the first episode, under a fresh seal and digest, as one who knows the code would forge it."""
 
-    def reseal(found: list[str]) -> list[str]:
-        document = json.loads(found[1])
+    def reseal(records: list[str]) -> list[str]:
+        document = json.loads(records[1])
         change(document)
-        found[1] = Trajectory(**{**document, "seal": ""}).sealed_json(Header(**json.loads(found[0])))
-        return found
+        records[1] = Trajectory(**{**document, "seal": ""}).sealed_json(Header(**json.loads(records[0])))
+        return records
 
     return lines(reseal)
 
@@ -117,17 +117,17 @@ def _(folder: Path) -> float:
 
 @adversary("leaves its failures out of the file", "stopped", "A file has every episode of its row, in order.")
 def _(folder: Path) -> float:
-    return refused(folder, lines(lambda found: found[:-1]), "of 4 episodes agree")
+    return refused(folder, lines(lambda records: records[:-1]), "of 4 episodes agree")
 
 
 @adversary("hands in its best episode four times", "stopped", "Task and seed of an episode follow from its index.")
 def _(folder: Path) -> float:
-    return refused(folder, lines(lambda found: [found[0], *[found[1]] * 4]), "expected the episodes 0 to 3 in order")
+    return refused(folder, lines(lambda records: [records[0], *[records[1]] * 4]), "expected the episodes 0 to 3 in order")
 
 
 @adversary("reorders its episodes", "stopped", "Task and seed of an episode follow from its index.")
 def _(folder: Path) -> float:
-    return refused(folder, lines(lambda found: [found[0], *found[:0:-1]]), "expected the episodes 0 to 3 in order")
+    return refused(folder, lines(lambda records: [records[0], *records[:0:-1]]), "expected the episodes 0 to 3 in order")
 
 
 @adversary("plays other seeds", "stopped", "Task and seed of an episode follow from the leaderboard's seed.")
@@ -147,8 +147,8 @@ def _(folder: Path) -> float:
 
 @adversary("plays under a larger budget than it says", "stopped", "The budget stands in the file's header and is replayed.")
 def _(folder: Path) -> float:
-    def larger(found: list[str]) -> list[str]:
-        return [found[0].replace('"price":10.0', '"price":99.0'), *found[1:]]
+    def larger(records: list[str]) -> list[str]:
+        return [records[0].replace('"price":10.0', '"price":99.0'), *records[1:]]
 
     return refused(folder, lines(larger), "header, seal")
 

@@ -176,15 +176,15 @@ def names() -> list[str]:
     return [*inside.PROBES, *ENDINGS]
 
 
-def table(found: dict[str, dict[str, Any]]) -> str:
+def table(results: dict[str, dict[str, Any]]) -> str:
     """The probes in Markdown, from what `benchmarks/hostile/sandbox.py` found."""
     lines = ["| from inside it | what refuses it | answer | without a sandbox |", "| --- | --- | --- | --- |"]
     for name in names():
         stop = inside.PROBES[name].stop if name in inside.PROBES else ENDINGS[name].stop
-        row = found["probes"].get(name, {})
+        row = results["probes"].get(name, {})
         lines.append(f"| {name} | {stop} | {_words(row.get('inside'))} | {_words(row.get('outside'))} |")
     return "\n".join(lines)
 
 
-def _words(said: str | None) -> str:
-    return "not played" if said is None else f"`{said}`" if said in errno.errorcode.values() else said
+def _words(answer: str | None) -> str:
+    return "not played" if answer is None else f"`{answer}`" if answer in errno.errorcode.values() else answer

@@ -24,7 +24,7 @@ def marked(adversary: Adversary) -> object:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="pipes, links and processes as Linux has them")
-@pytest.mark.parametrize("adversary", [marked(each) for each in load()])
+@pytest.mark.parametrize("adversary", [marked(adversary) for adversary in load()])
 def test_no_adversary_gains_more_than_its_line_says(
     adversary: Adversary, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,13 +22,13 @@ Change = Callable[[Path], object]
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGfM6z0y1kDqzJx8QG0mG3l5i1bq1oY3lq3l2m6q9XbU"
 
 
-def paths(document: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The places of all values in a document that are no object or list."""
+def paths(document: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The paths of all values in a document that are no object or list."""
     parts = document.items() if isinstance(document, dict) else enumerate(document) if isinstance(document, list) else ()
     for name, part in parts:
-        yield from paths(part, (*place, name))
+        yield from paths(part, (*path, name))
     if not isinstance(document, dict | list):
-        yield place
+        yield path
 
 
 def better(value: Any) -> Any:
@@ -40,12 +40,12 @@ def better(value: Any) -> Any:
     return True if value is None else f"{value}x"
 
 
-def _set(place: tuple[Any, ...], folder: Path) -> None:
+def _set(path: tuple[Any, ...], folder: Path) -> None:
     document = json.loads((folder / "manifest.json").read_text())
     inner = document
-    for name in place[:-1]:
+    for name in path[:-1]:
         inner = inner[name]
-    inner[place[-1]] = better(inner[place[-1]])
+    inner[path[-1]] = better(inner[path[-1]])
     (folder / "manifest.json").write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
 
 
@@ -73,8 +73,12 @@ def _of_the_trajectories(folder: Path) -> Iterator[Change]:
                 **json.loads(episodes[number]),
                 name: value[::-1] if isinstance(value, list) else better(value) if not isinstance(value, dict) else {},
             }
-            yield partial(_lines, lambda found, n=number, c=changed: [*found[: n + 1], json.dumps(c), *found[n + 2 :]], True)  # type: ignore[misc]
-    for few in (lambda found: found[:-1], lambda found: [*found, found[-1]], lambda found: [found[0], *found[:0:-1]]):
+            yield partial(_lines, lambda lines, n=number, c=changed: [*lines[: n + 1], json.dumps(c), *lines[n + 2 :]], True)  # type: ignore[misc]
+    for few in (
+        lambda lines: lines[:-1],
+        lambda lines: [*lines, lines[-1]],
+        lambda lines: [lines[0], *lines[:0:-1]],
+    ):
         yield partial(_lines, few, True)
         yield partial(_lines, few, False)
 
@@ -102,11 +106,11 @@ def _of_the_files(folder: Path) -> Iterator[Change]:
 
 TOP = ("run", "files", "rows", "name", "format")
 KINDS: dict[str, Callable[[Path], Iterator[Change]]] = {
-    "`manifest.run.*`": partial(_of_the_manifest, lambda place: place[0] == "run"),
-    "`manifest.files.*`": partial(_of_the_manifest, lambda place: place[0] == "files"),
-    "`manifest.rows.*`": partial(_of_the_manifest, lambda place: place[0] == "rows"),
-    "`manifest.name`": partial(_of_the_manifest, lambda place: place[0] == "name"),
-    "`manifest.*`": partial(_of_the_manifest, lambda place: place[0] not in TOP),
+    "`manifest.run.*`": partial(_of_the_manifest, lambda path: path[0] == "run"),
+    "`manifest.files.*`": partial(_of_the_manifest, lambda path: path[0] == "files"),
+    "`manifest.rows.*`": partial(_of_the_manifest, lambda path: path[0] == "rows"),
+    "`manifest.name`": partial(_of_the_manifest, lambda path: path[0] == "name"),
+    "`manifest.*`": partial(_of_the_manifest, lambda path: path[0] not in TOP),
     "`trajectories/*`": _of_the_trajectories,
     "names of files and folders": _of_the_files,
     "`entry.sig`": lambda folder: iter([lambda copy: (copy / "entry.sig").write_text(KEY)]),
@@ -149,7 +153,7 @@ def played(base: tuple[Path, Path, dict[str, Any]], folder: Path, kind: str, ste
     verdicts = judge(entries, spring, folder / "board")
     accepted = [verdict for verdict in verdicts if verdict.accepted]
     for verdict in accepted:
-        [mine] = [{name: value for name, value in found.items() if name != "claimed"} for found in verdict.rows]
+        [mine] = [{name: value for name, value in verdict_row.items() if name != "claimed"} for verdict_row in verdict.rows]
         assert mine == row, verdict.about
     return count, len(accepted)
 

@@ -145,10 +145,10 @@ def board(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from costgym.experiments.board.submissions.submission import pack
     from costgym.experiments.leaderboard import run
 
-    place = tmp_path_factory.mktemp("board")
-    folder = run(make_run_config(agents=["greedy"], budgets="price=10", episodes=1), place / "board").folder
-    pack(folder, place / "packed", "ours", "us@example.org")
-    return place
+    parent = tmp_path_factory.mktemp("board")
+    folder = run(make_run_config(agents=["greedy"], budgets="price=10", episodes=1), parent / "board").folder
+    pack(folder, parent / "packed", "ours", "us@example.org")
+    return parent
 
 
 @pytest.mark.parametrize(
@@ -170,11 +170,11 @@ def test_a_damaged_file_of_a_run_is_named_by_every_command(file: str, damage: st
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as place:
-        make_folder(Path(place))
+    with tempfile.TemporaryDirectory() as directory:
+        make_folder(Path(directory))
         chance, wrong = Random(int(sys.argv[2])), 0
         for number in range(int(sys.argv[1])):
-            problem = refuses(bad_line(chance), Path(place))
+            problem = refuses(bad_line(chance), Path(directory))
             if problem:
                 wrong += 1
                 print(f"{number}: {problem:.400}".encode("ascii", "backslashreplace").decode(), flush=True)

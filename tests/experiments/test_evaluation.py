@@ -36,13 +36,13 @@ def test_estimates_are_exact_where_the_answer_is_known() -> None:
     reward = actions.astype(np.float64)
     weight = np.cumprod(np.where(actions == 1, 0.9, 0.1) / 0.5, axis=1)
     q, v = reward + np.array([0.9, 0.0]), np.tile([1.8, 0.9], (4, 1))
-    found = evaluation.estimates(np.ones(4), weight, reward, q, v)
+    exact = evaluation.estimates(np.ones(4), weight, reward, q, v)
     for method in ("IS", "WIS", "PDIS", "PDWIS", "FQE", "DR", "WDR"):
-        assert found[method] == pytest.approx(1.8 * evaluation.UNIT), method
+        assert exact[method] == pytest.approx(1.8 * evaluation.UNIT), method
     wrong = evaluation.estimates(np.ones(4), weight, reward, np.where(actions == 1, 0.3, 0.1), np.full_like(v, 0.28))
     assert wrong["FQE"] == pytest.approx(0.28 * evaluation.UNIT)  # a wrong model, which exact weights put right
     assert wrong["DR"] == pytest.approx(1.8 * evaluation.UNIT) == wrong["WDR"]
-    assert found["mean of the data"] == pytest.approx(1.0 * evaluation.UNIT)
+    assert exact["mean of the data"] == pytest.approx(1.0 * evaluation.UNIT)
 
 
 def test_fitted_values_learn_what_is_to_be_had() -> None:

@@ -12,7 +12,7 @@ from costgym.agents.models.openai import KEY_VARIABLE, URL_VARIABLE, OpenAIModel
 from costgym.experiments.board.store.store import Store
 from costgym.simulators.errors import ConfigError, CostGymError
 from tests.helpers.command_line import invoke
-from tests.helpers.model_server import Server, said
+from tests.helpers.model_server import Server, wire_reply
 
 KEY = 'sk-proj/"Zq81+never-in-any-file'
 """With letters that JSON writes in another way."""
@@ -50,7 +50,7 @@ def files_with_key(folder: Path) -> list[str]:
 
 def test_a_key_that_the_server_repeats_is_in_nothing_that_a_run_leaves(server: Any, tmp_path: Path, caplog: Any) -> None:
     (tmp_path / "prices.yaml").write_text(PRICES)
-    server.answers = [said(f"The key is {KEY}.", ("finish", {"answer": f"{KEY} {KEY}"})) for _ in range(20)]
+    server.answers = [wire_reply(f"The key is {KEY}.", ("finish", {"answer": f"{KEY} {KEY}"})) for _ in range(20)]
     output = ""
     for line in (
         ("leaderboard", "--agents", "react", "--budgets", "price=20", "--jobs", "1", "--out", "board", "--store", "r.db", *RUN),

@@ -30,18 +30,18 @@ class Judgments:
 class Planned(Btp):
     """Plays a given plan."""
 
-    given: dict[str, int]
+    planned_calls: dict[str, int]
 
     def reset(self, session):
         super().reset(session)
-        self.plan, self.left = dict(self.given), dict(self.given)
+        self.plan, self.left = dict(self.planned_calls), dict(self.planned_calls)
 
 
 def run(row):
     settings = SearchSettings(row["max_depth"], "nodes", row["width"], row["max_query_count"], text_is_answer=False)
     model = Recorder(row, calls=False)
     access = Planned(usefulness=Judgments(row, model.events))
-    access.given = {name: facts["planned"] for name, facts in row["tools"].items()}
+    access.planned_calls = {name: facts["planned"] for name, facts in row["tools"].items()}
     world = small_world(*[tool(name, fee=float(facts["cost"])) for name, facts in row["tools"].items()])
     env = chat(world, budget={"price": row["budget"]})
     play(env, LlmAgent(model, (TotDfs if row["algorithm"] == "tot" else Dfsdt)(settings), [access]))

@@ -98,9 +98,9 @@ def imagined(agents: int = 4, episodes: int = 50, name: str = "agent {}") -> Run
     rows, results = [], []
     for limit in (10.0, 20.0):
         for index in range(agents):
-            own = [_imagined_result(name.format(index), index, limit, episode) for episode in range(episodes)]
-            rows.append(summarise(own, resamples=50))
-            results += [(entry_id(rows[-1]["agent"], row_key(rows[-1], {})), result) for result in own]
+            agent_results = [_imagined_result(name.format(index), index, limit, episode) for episode in range(episodes)]
+            rows.append(summarise(agent_results, resamples=50))
+            results += [(entry_id(rows[-1]["agent"], row_key(rows[-1], {})), result) for result in agent_results]
     document = {
         "format": "costgym.leaderboard/1", "suite": "btp", "seed": 0, "version": "0.1.0", "grading": "strict", "rows": rows,
         "scenario": {"name": "imagined", "description": "Nobody played.", "currency": "credits", "split": "test"},

@@ -12,7 +12,7 @@ from costgym.experiments.board.submissions.submission import pack
 from costgym.experiments.board.verify import verify
 from costgym.experiments.leaderboard import add, run
 from costgym.simulators.errors import CostGymError
-from tests.helpers.records import places, with_another_value
+from tests.helpers.records import leaf_paths, with_another_value
 
 
 def honest_run(folder: Path) -> Path:
@@ -218,7 +218,7 @@ def value_edit(content: bytes, chance: random.Random) -> bytes:
         parts = text.splitlines(keepends=True)
         at = chance.randrange(len(parts))
         document = json.loads(parts[at])
-    leaves = [path for path in places(document) if path]
+    leaves = [path for path in leaf_paths(document) if path]
     if not leaves:
         return content
     styles: tuple[dict[str, Any], ...] = ({"indent": 1}, {"separators": (",", ":")}, {})

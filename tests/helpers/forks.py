@@ -52,9 +52,9 @@ def choose(env: Any, info: dict[str, Any], luck: float) -> Any:
     return '["image_captioning", ["input_of_query"]]'
 
 
-def told(values: Any) -> Any:
+def as_lists(values: Any) -> Any:
     if isinstance(values, dict):
-        return {key: told(value) for key, value in values.items()}
+        return {key: as_lists(value) for key, value in values.items()}
     return values.tolist() if isinstance(values, np.ndarray) else values
 
 
@@ -63,8 +63,8 @@ def go_on(env: Any, info: dict[str, Any], seed: int, steps: int = 40) -> list[An
     generator, log = np.random.default_rng(seed), []
     for _ in range(steps):
         observation, reward, terminated, truncated, info = env.step(choose(env, info, generator.random()))
-        log.append((told(observation), reward, terminated, truncated, told(info)))
+        log.append((as_lists(observation), reward, terminated, truncated, as_lists(info)))
         if terminated or truncated:
             observation, info = env.reset()
-            log.append((told(observation), told(info)))
+            log.append((as_lists(observation), as_lists(info)))
     return log

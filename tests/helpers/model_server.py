@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 
-def said(content: str | None = None, *calls: Any, prompt: int = 100, completion: int = 10) -> dict[str, Any]:
+def wire_reply(content: str | None = None, *calls: Any, prompt: int = 100, completion: int = 10) -> dict[str, Any]:
     wire = [
         {"id": f"c{i}", "type": "function", "function": {"name": n, "arguments": json.dumps(a)}}
         for i, (n, a) in enumerate(calls)

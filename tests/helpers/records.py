@@ -32,12 +32,12 @@ class Dice(Agent):
         return encode_action(tools[pick].name, dict.fromkeys(tools[pick].parameters["required"], "x"))
 
 
-def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+def leaf_paths(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """Paths to every leaf."""
     if isinstance(value, dict) and value:
-        return [leaf for key in value for leaf in places(value[key], (*path, key))]
+        return [leaf for key in value for leaf in leaf_paths(value[key], (*path, key))]
     if isinstance(value, list) and value:
-        return [leaf for index in range(len(value)) for leaf in places(value[index], (*path, index))]
+        return [leaf for index in range(len(value)) for leaf in leaf_paths(value[index], (*path, index))]
     return [path]
 
 

@@ -23,7 +23,7 @@ class Stated(NamedTuple):
     pattern: str
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """File and line."""
         code = inspect.unwrap(self.function).__code__
         return f"{Path(code.co_filename).relative_to(ROOT)}:{code.co_firstlineno}"
@@ -63,4 +63,4 @@ def places_of(pattern: str) -> Iterator[str]:
 def table() -> str:
     """The rules in Markdown, one row each."""
     lines = ["| rule | about | stated in |", "| --- | --- | --- |"]
-    return "\n".join([*lines, *(f"| {rule.number} | {rule.about} | `{rule.place}` |" for rule in RULES)])
+    return "\n".join([*lines, *(f"| {rule.number} | {rule.about} | `{rule.location}` |" for rule in RULES)])

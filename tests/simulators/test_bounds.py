@@ -20,7 +20,7 @@ TOOL = {"name": "a", "capability": "c"}
 OWN = {"kind": "own", "tools": [TOOL], "tasks": [{"query": "q", "needs": [{"capability": "c", "fact": "f"}]}]}
 
 
-def own(**profile: Any) -> dict[str, Any]:
+def with_profile(**profile: Any) -> dict[str, Any]:
     return {"name": "x", "source": {**OWN, "tools": [{**TOOL, "profile": profile}]}}
 
 
@@ -36,16 +36,16 @@ REFUSED: dict[str, dict[str, Any]] = {
     "a share that is not a number": {"failures": {"usable": math.nan}},
     "a beta of zero": {"failures": {"beta": [0.0, 1.0]}},
     "an infinite noise": {"failures": {"advertised_spread": math.inf}},
-    "a huge spread": own(latency_spread=300),
-    "durations in no order": own(latency_quantiles=[2.0, 1.0]),
-    "durations that are no table": own(latency_quantiles=2.0),
-    "a list of fees": own(fee=[1.0, 2.0]),
-    "outages of an unknown tool": {**own(), "failures": {"bursts": {"every_s": 5, "lasts_s": 1, "tools": ["nobody"]}}},
-    "a quota over 32 bits": own(quota=3_000_000_000),
-    "more places than memory": own(concurrency=2**40),
-    "a fee that overflows": own(fee=1e308),
-    "an infinite fee": own(fee=math.inf),
-    "a window that takes 250 MiB": own(rate_limit=32_000),
+    "a huge spread": with_profile(latency_spread=300),
+    "durations in no order": with_profile(latency_quantiles=[2.0, 1.0]),
+    "durations that are no table": with_profile(latency_quantiles=2.0),
+    "a list of fees": with_profile(fee=[1.0, 2.0]),
+    "outages of an unknown tool": {**with_profile(), "failures": {"bursts": {"every_s": 5, "lasts_s": 1, "tools": ["nobody"]}}},
+    "a quota over 32 bits": with_profile(quota=3_000_000_000),
+    "more places than memory": with_profile(concurrency=2**40),
+    "a fee that overflows": with_profile(fee=1e308),
+    "an infinite fee": with_profile(fee=math.inf),
+    "a window that takes 250 MiB": with_profile(rate_limit=32_000),
     "a judge's curve below zero": {"judge": {"curve": -1.0}},
     "a judge that is not a number": {"judge": {"none": math.nan}},
     "an infinite time": {"events": [{"at_s": math.inf, "kind": "ban"}]},
@@ -64,7 +64,7 @@ REFUSED: dict[str, dict[str, Any]] = {
         "source": {**OWN, "tasks": [{"query": "q", "tools": ["a", "a"], "needs": [{"capability": "c", "fact": "f"}]}]}
     },
     "outages that stress makes endless": {"stress": {"failures": 100}, "failures": {"bursts": {"every_s": 5, "lasts_s": 1}}},
-    "calls that stress makes endless": {**own(latency_s=[1000.0]), "stress": {"latency": 1000}},
+    "calls that stress makes endless": {**with_profile(latency_s=[1000.0]), "stress": {"latency": 1000}},
     "a stress that is not a number": {"stress": {"latency": math.nan}},
     "a number of a million digits": {"seed": 10**300_000},
 }  # fmt: skip
@@ -86,7 +86,7 @@ def test_both_ends_of_a_profiles_range_are_taken_and_nothing_beyond(path: str) -
 
     def value_of(value: float) -> dict[str, Any]:
         listed = {"latency_s": [value], "latency_quantiles": sorted((1.0, value))}
-        return own(**{name: listed.get(name, value)})
+        return with_profile(**{name: listed.get(name, value)})
 
     for value in (low, high):
         number = int(value) if whole else value
@@ -111,9 +111,9 @@ def with_share(path: str, value: float) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "path",
     [
-        place
-        for place, range_ in BOUNDS.items()
-        if place.split(".")[0] in ("failures", "events", "source") and range_[:2] == (0, 1)
+        path
+        for path, range_ in BOUNDS.items()
+        if path.split(".")[0] in ("failures", "events", "source") and range_[:2] == (0, 1)
     ],
 )
 def test_both_ends_of_a_share_are_taken_and_nothing_beyond(path: str) -> None:

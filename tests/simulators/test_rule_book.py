@@ -9,7 +9,7 @@ from tests.helpers.rule_book import RULES, Stated, places_of, table
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: f"{rule.number} {rule.about}")
 def test_a_rule_is_stated_once(rule: Stated) -> None:
-    file, _, first = rule.place.partition(":")
+    file, _, first = rule.location.partition(":")
     lines = len(inspect.getsource(rule.function).splitlines())
     [location] = places_of(rule.pattern)
     where, _, line = location.partition(":")
@@ -17,4 +17,4 @@ def test_a_rule_is_stated_once(rule: Stated) -> None:
 
 
 def test_all_fourteen_rules_are_in_the_table() -> None:
-    assert {rule.number for rule in RULES} == set(range(1, 15)) and all(rule.place in table() for rule in RULES)
+    assert {rule.number for rule in RULES} == set(range(1, 15)) and all(rule.location in table() for rule in RULES)

@@ -1,18 +1,19 @@
 """An agent's memory of past queries: the tools they used, and whether each use helped."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from costgym.agents.btp.plan import BtpSettings, cap_of, expected_value, frequency_cap, value_of, weights_of
+from costgym.agents.btp.plan import BtpSettings, Similarity, cap_of, expected_value, frequency_cap, value_of, weights_of
 from costgym.simulators.errors import DataError
 from costgym.simulators.files import decode_json, read_packed
-from costgym.simulators.retrieval.embedding import TextEmbedding, content_words
+from costgym.simulators.retrieval.embedding import TextEmbedding, Vectors, content_words
+from costgym.simulators.retrieval.sentences import sentence_embedding
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +62,18 @@ class _Record:
 class _Index:
     """The data of the estimates: the embedding of queries, and the tools' records as far as they were asked for."""
 
-    def __init__(self, queries: Sequence[PastQuery]) -> None:
-        texts = [content_words(past.query) for past in queries]
-        self.embedding = TextEmbedding(texts)
-        rows, self._columns, self._values = self.embedding.sparse(texts)
-        self._begins = np.searchsorted(rows, np.arange(len(texts) + 1))
+    def __init__(self, queries: Sequence[PastQuery], similarity: Similarity) -> None:
+        self.embedding: Callable[[Sequence[str]], Vectors]
+        if similarity == "minilm":
+            self.embedding = sentence_embedding()
+            vectors = self.embedding([past.query for past in queries])
+            rows, self._columns = np.nonzero(vectors)
+            self._values = vectors[rows, self._columns]
+        else:
+            words = [content_words(past.query) for past in queries]
+            self.embedding = embedding = TextEmbedding(words)
+            rows, self._columns, self._values = embedding.sparse(words)
+        self._begins = np.searchsorted(rows, np.arange(len(queries) + 1))
         self.uses: dict[str, list[tuple[int, tuple[bool, ...], bool]]] = {}
         for number, past in enumerate(queries):
             for name, flags in past.uses.items():
@@ -109,13 +117,14 @@ class Experience:
     """Past queries, by the tools they used."""
 
     queries: list[PastQuery] = field(default_factory=list)
+    _indices: dict[Similarity, _Index] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __len__(self) -> int:
         return len(self.queries)
 
     def add(self, query: PastQuery) -> None:
         self.queries.append(query)
-        self.__dict__.pop("_index", None)
+        self._indices.clear()
 
     @property
     def uses(self) -> int:
@@ -124,16 +133,17 @@ class Experience:
 
     def estimates(self, query: str, tools: Sequence[str], settings: BtpSettings) -> list[tuple[float, int]]:
         """Return the expected value and the frequency cap of each of some tools for a query."""
-        index, unseen = self._index, _unseen(settings)
+        index, unseen = self._index(settings.similarity), _unseen(settings)
         if index.uses.keys().isdisjoint(tools):
             return [unseen] * len(tools)
         records = [index.record(tool) for tool in tools]
         embedded = index.embedding([query])[0]
         return [unseen if record is None else record.estimate(embedded, settings) for record in records]
 
-    @cached_property
-    def _index(self) -> _Index:
-        return _Index(self.queries)
+    def _index(self, similarity: Similarity) -> _Index:
+        if similarity not in self._indices:
+            self._indices[similarity] = _Index(self.queries, similarity)
+        return self._indices[similarity]
 
     # -- files -----------------------------------------------------------------------------------------------------------
 

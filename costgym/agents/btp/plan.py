@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ import numpy.typing as npt
 from costgym.simulators.errors import ConfigError
 
 Rounding = Literal["floor", "half_even", "half_up", "ceil"]
+Similarity = Literal["words", "minilm"]
 UNCAPPED = 1000  # most uses of a tool where no use counts limit a plan
 MAX_UNITS = 20_000
 """Length of the knapsack's table: a budget with a fraction, or a larger one, is scaled to about so many units."""
@@ -40,6 +41,7 @@ class BtpSettings:
         spare_helpful: A tool that has helped once in the episode is not blacklisted any more.
         caps: Use counts limit a plan; without them a tool is planned as often as the budget allows.
         summarise: After the search the final answer is written from all executed calls.
+        similarity: What compares queries: the words they share, or the sentence encoder MiniLM (extra `minilm`).
     """
 
     threshold: float = 0.15
@@ -55,6 +57,7 @@ class BtpSettings:
     spare_helpful: bool = True
     summarise: bool = True
     caps: bool = True
+    similarity: Similarity = "words"
 
     def __post_init__(self) -> None:
         for name in ("threshold", "sharpness", "offset", "prior_value", "prior_weight"):
@@ -63,6 +66,9 @@ class BtpSettings:
                 raise ConfigError(f"BtpSettings.{name}", f"expected a finite number of at least 0, got {value!r}")
         if self.rounding not in _ROUND:
             raise ConfigError("BtpSettings.rounding", f"expected one of {', '.join(_ROUND)}, got {self.rounding!r}")
+        if self.similarity not in get_args(Similarity):
+            expected = ", ".join(get_args(Similarity))
+            raise ConfigError("BtpSettings.similarity", f"expected one of {expected}, got {self.similarity!r}")
         if self.unseen_cap < 0:
             raise ConfigError("BtpSettings.unseen_cap", f"expected at least 0, got {self.unseen_cap!r}")
 

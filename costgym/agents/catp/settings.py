@@ -7,7 +7,7 @@ from pydantic import Field, field_validator
 
 from costgym.agents.base import PLANS
 from costgym.agents.settings import LanguageModelSettings, PolicyConfig
-from costgym.simulators.bounds import Amount, Count, Number, Share, one_of, option
+from costgym.simulators.bounds import Amount, Count, Number, Share, is_none, one_of, option
 from costgym.simulators.errors import check_known
 
 METHODS = ("catp", "ift", "rltf")
@@ -27,6 +27,11 @@ class CatpSettings(LanguageModelSettings):
     steps: Count = Field(default=2000, description="Optimiser steps.")
     alpha: Amount = Field(default=0.5, description="Weight of the score in the Quality of Plan.")
     profile: str = Field(default="v100", description="What tools cost: a profile's name or file.")
+    outcomes: str | None = Field(
+        default=None,
+        description="Outcome table of `costgym opencatp build-table`, a file; by default the shipped one.",
+        exclude_if=is_none,
+    )
     context: bool = Field(default=True, description="Context augmentation: tool tokens carry their prices.")
     intermediate_feedback: bool = option(
         "Intermediate feedback: a tool's price is a reward when it is written, not at the end.",

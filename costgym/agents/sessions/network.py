@@ -35,8 +35,8 @@ class SessionNetwork(nn.Module):  # type: ignore[misc, unused-ignore]
         self.width = hidden // 2 if memory == "raw" else 0  # of what is remembered of a tool
         self._rules = SessionRules(capabilities=kinds, tools=kinds * most, world=world)
         self._names = column_names(self._rules, memory)
-        columns, kept = len(self._names["tools"]), len(query_features(self._rules)) - kinds
-        of_situation = kept + 4 + len(self._names["resources"]) - (len(RESOURCE_FEATURES) - 1)
+        columns, query_columns = len(self._names["tools"]), len(query_features(self._rules)) - kinds
+        of_situation = query_columns + 4 + len(self._names["resources"]) - (len(RESOURCE_FEATURES) - 1)
         # neither the provider's number nor kinds, which the choice of rows has used
         self._own = [
             i for i in range(columns) if i not in (STATIC.index("provider"), _SERVES) and not 0 <= i - len(STATIC) < kinds

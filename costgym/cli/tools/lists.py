@@ -7,12 +7,14 @@ from costgym.cli.output import STANDARD_OUTPUT, console, print_list, save_json
 
 
 def agents(json_file: JsonFile = None) -> None:
-    """List the agents by the leaderboard track that they play in; `world` has the versions of the world that they play.
+    """List the agents by the leaderboard track that they play in, and the parts that the name of a language-model agent may
+    add, as in react+btp; `world` has the versions of the world that they play.
 
     Example: `costgym agents`
     """
+    from costgym.agents.base import TEXT
     from costgym.agents.registry import agents as all_agents
-    from costgym.agents.registry import trained_kinds
+    from costgym.agents.registry import parts_of_names, trained_kinds
     from costgym.envs.registration import versions_of
     from costgym.experiments.board.tracks import TRACKS, track_of
 
@@ -31,6 +33,8 @@ def agents(json_file: JsonFile = None) -> None:
         for track in tracks
         for entry in playing[track.name]
     ]
+    shared = {"track": track_of(TEXT), "env": TEXT, "world": " ".join(map(str, versions_of(TEXT)))}
+    rows += [{"name": name, **shared, "what": summary} for name, summary in parts_of_names().items()]
     if not sys.stdout.isatty() or json_file == STANDARD_OUTPUT:
         print_list(rows, json_file)
         return
@@ -51,6 +55,7 @@ def agents(json_file: JsonFile = None) -> None:
         screen.print(table)
         screen.print()
     for hint in (
+        f"A language model's agent takes parts, as in react+btp: {' '.join(parts_of_names())}; docs/agents.md has them.",
         f"Trained agents, by their run: {', '.join(f'{kind}:RUN' for kind in trained_kinds())}.",
         "Trained agents that ship, by name: zoo:ppo and others (extra `train`); docs/train.md has their cards.",
         "Your own agent, by its file and class: FILE.py:CLASS.",

@@ -8,7 +8,7 @@ import typer
 from costgym.cli.options import Quiet
 from costgym.cli.output import Progress
 from costgym.cli.verbs import Verbs
-from costgym.experiments.fit.profile_settings import Backend, Device, Download, ProfileSettings
+from costgym.experiments.fit.profile_settings import Backend, Device, Download, Model, ProfileSettings
 from costgym.simulators.bounds import Number, option
 
 opencatp = Verbs(help="Execute and measure the vision tools of OpenCATP.")
@@ -19,6 +19,7 @@ def build_table(
     out: Annotated[Path, option("The .npz file to write.", "FILE")],
     weights: Annotated[Path | None, option("Folder of the back-end's weights; by default those that ship.", "DIR")] = None,
     backend: Backend = "tiny",
+    model: Model = None,
     download: Download = False,
     device: Device = "cpu",
     samples: Annotated[int, option("Scenes per degradation.", ge=2)] = 100,
@@ -36,7 +37,7 @@ def build_table(
     from costgym.simulators.opencatp.scoring.photos import read_photos
     from costgym.simulators.opencatp.scoring.table_build import build_table as execute
 
-    tools = make_backend(backend, weights, download, device)
+    tools = make_backend(backend, weights, download, device, model)
     chosen = TABLE_SEED if seed is None else seed
     photos = None if images is None else read_photos(images, pixels)
     path = execute(out, tools, chosen, samples, progress=None if quiet else typer.echo, photos=photos)

@@ -25,7 +25,6 @@ from costgym.simulators.opencatp.scoring.evaluation import (
     ScoreSource,
     check_sample,
     known_evaluator,
-    sample_level,
     shipped_outcomes,
     split_samples,
 )
@@ -212,7 +211,7 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         level = self.level if chosen.get("level") is None else _int("level", chosen["level"])
         if level is not None and not 0 <= level < LEVELS:
             raise ConfigError('options["level"]', f"expected a size level 0..{LEVELS - 1}, got {level}")
-        self.size_level = sample_level(task, self.sample) if level is None else level
+        self.size_level = self.evaluator.level(task, self.sample) if level is None else level
         self._task = task
         self._begin_figures()
         return task

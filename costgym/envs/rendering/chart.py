@@ -27,7 +27,7 @@ COLOURS = {
 class Bar:
     """The bar of one call. It queues from `asked_s`, loads from `started_s` and runs from `ready_s` to `end_s` (seconds)."""
 
-    lane: int  # index of the lane within its row; overlapping calls of one tool have different lanes
+    track: int  # index of the track within its row; overlapping calls of one tool have different tracks
     asked_s: float
     started_s: float
     ready_s: float
@@ -42,7 +42,7 @@ class Row:
     """The row of one tool, with the bars of its calls."""
 
     name: str
-    lanes: int
+    track_count: int
     bars: tuple[Bar, ...]
 
 
@@ -202,9 +202,9 @@ def _rows(asked_for: Sequence[Call], now: float) -> tuple[tuple[Row, ...], set[s
         bars = []
         for call in calls:
             end = call.finished_s if call.finished_s >= 0 else now
-            # side by side where they overlap; calls that touch share a lane
-            lane = next((lane for lane, last in enumerate(ends) if last <= call.submitted_s), len(ends))
-            ends[lane : lane + 1] = [end if call.finished_s >= 0 else math.inf]
+            # side by side where they overlap; calls that touch share a track
+            track = next((track for track, last in enumerate(ends) if last <= call.submitted_s), len(ends))
+            ends[track : track + 1] = [end if call.finished_s >= 0 else math.inf]
             meaning = meaning_of(call)
             # a refusal never starts, but has a mark where it was asked for
             refused = meaning == "refused"
@@ -216,7 +216,7 @@ def _rows(asked_for: Sequence[Call], now: float) -> tuple[tuple[Row, ...], set[s
                 meanings.add(meaning)
             charged = call.k > 0 and call.finished_s >= 0
             label = number(call.price) if charged else ""
-            bars.append(Bar(lane, call.submitted_s, started, ready, end, meaning, label, _hint(call, end)))
+            bars.append(Bar(track, call.submitted_s, started, ready, end, meaning, label, _hint(call, end)))
         rows.append(Row(name, len(ends), tuple(bars)))
     return tuple(rows), meanings
 

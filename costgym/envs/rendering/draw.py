@@ -15,8 +15,8 @@ from costgym.envs.rendering.chart import COLOURS, Bar, Chart, Marker, Row, ticks
 from costgym.envs.rendering.choice import Choice, Picture
 
 INK, FAINT, GRID, PAPER, EVENT, LIMIT = "#222222", "#666666", "#E6E6E6", "#FFFFFF", "#0072B2", "#D55E00"
-MARGIN, LANE, BAR, GAP, TEXT = 16, 18, 13, 8, 12
-"""Pixels: margin of the picture, height of a lane and of a bar in it, gap between rows, height of the text."""
+MARGIN, LINE, BAR, GAP, TEXT = 16, 18, 13, 8, 12
+"""Pixels: margin of the picture, height of a line and of a bar in it, gap between rows, height of the text."""
 PICTURE = 168  # pixels; side of an image that a tool made
 MAX_TITLE_LINES = 6
 _DASH = 4
@@ -96,15 +96,15 @@ class _Layout:
         y = self.title_tops[-1] + TEXT + 14
         self.line_tops = [y + i * (TEXT + 6) for i in range(2)]
         y = self.line_tops[-1] + TEXT + 14
-        self.events, event_lanes = self._place_events()
+        self.events, event_lines = self._place_events()
         self.events_top = y
-        y += event_lanes * (TEXT + 3) + (4 if event_lanes else 0)
+        y += event_lines * (TEXT + 3) + (4 if event_lines else 0)
         self.top = y
         self.row_tops = []
         y = self.top + GAP
         for row in chart.rows:
             self.row_tops.append(y)
-            y += row.lanes * LANE + GAP
+            y += row.track_count * LINE + GAP
         self.bottom = y if chart.rows else self.top + 40
         self.ticks = ticks(chart.span_s, max(2, int((self.right - self.left) // 90)))
         y = self.bottom + TEXT + 22
@@ -132,12 +132,12 @@ class _Layout:
         inner = self.width - 2 * MARGIN
         self.cells.append(Cell(MARGIN, y + TEXT, fit(choice.title, inner, TEXT + 1), INK, TEXT + 1))
         columns = MARGIN + 0.6 * inner, MARGIN + 0.74 * inner, MARGIN + 0.78 * inner
-        y += LANE + 4
+        y += LINE + 4
         for wish in choice.wishes:
             sign, colour = ("known", COLOURS["ok"]) if wish.done else ("open", LIMIT)
             self.cells.append(Cell(MARGIN, y + TEXT, sign, colour))
             self.cells.append(Cell(MARGIN + 44, y + TEXT, fit(wish.text, inner - 44, tail=False), INK))
-            y += LANE
+            y += LINE
             for offer in wish.offers:
                 name = f"{offer.action}  {offer.tool}" if offer.action else offer.tool
                 self.cells.append(Cell(MARGIN + 60, y + TEXT - 1, fit(name, columns[0] - MARGIN - 130), FAINT))
@@ -145,24 +145,24 @@ class _Layout:
                 success = f"{offer.success} success" if offer.success else ""
                 self.cells.append(Cell(columns[1], y + TEXT - 1, success, INK, TEXT, "end"))
                 self.cells.append(Cell(columns[2], y + TEXT - 1, fit(offer.calls, self.width - MARGIN - columns[2]), FAINT))
-                y += LANE - 1
+                y += LINE - 1
             if wish.more:
                 self.cells.append(Cell(MARGIN + 60, y + TEXT - 1, f"and {wish.more} dearer ones", FAINT))
-                y += LANE - 1
+                y += LINE - 1
             y += 3
         return y
 
     def _place_pictures(self, pictures: Sequence[Picture], y: float) -> float:
         """Place images and texts side by side below `y`; returns where they end."""
-        count, height = max(1, int((self.width - 2 * MARGIN + GAP) // (PICTURE + GAP))), PICTURE + 2 * LANE + GAP
+        count, height = max(1, int((self.width - 2 * MARGIN + GAP) // (PICTURE + GAP))), PICTURE + 2 * LINE + GAP
         for index, picture in enumerate(pictures):
             x, top = MARGIN + index % count * (PICTURE + GAP), y + index // count * height
             self.cells.append(Cell(x, top + TEXT, fit(picture.title, PICTURE, TEXT - 1), INK, TEXT - 1))
             self.cells.append(Cell(x, top + 2 * TEXT + 2, fit(picture.about, PICTURE, TEXT - 1), FAINT, TEXT - 1))
-            self.pictures.append((picture, x, top + 2 * LANE, PICTURE))
+            self.pictures.append((picture, x, top + 2 * LINE, PICTURE))
             if picture.image is None:
                 for line, text in enumerate(wrap(picture.text or "(nothing)", PICTURE - 8, TEXT - 1, 8)):
-                    self.cells.append(Cell(x + 4, top + 2 * LANE + (line + 1) * (TEXT + 3), text, FAINT, TEXT - 1))
+                    self.cells.append(Cell(x + 4, top + 2 * LINE + (line + 1) * (TEXT + 3), text, FAINT, TEXT - 1))
         return y + -(-len(pictures) // count) * height
 
     def x(self, at_s: float) -> float:
@@ -192,14 +192,14 @@ class _Layout:
             end = max(end, begin + 2)
             if bar.end_s > bar.ready_s or bar.meaning == "refused" or not pixels:
                 pixels.append((bar.meaning, begin, end))
-            after = min((self.x(b.asked_s) for b in row.bars[i + 1 :] if b.lane == bar.lane), default=self.width - MARGIN / 2)
+            after = min((self.x(b.asked_s) for b in row.bars[i + 1 :] if b.track == bar.track), default=self.width - MARGIN / 2)
             room = text_width(bar.label, TEXT - 2)
             label: tuple[float, str] | None = None
             if bar.label and room + 6 <= end - begin:
                 label = (begin + 3, PAPER if bar.meaning in ("ok", "failed", "refused", "cut off") else INK)
             elif bar.label and end + 3 + room + 2 <= after:
                 label = (end + 3, INK)
-            drawn.append((bar, pixels, top + bar.lane * LANE + (LANE - BAR) / 2, label))
+            drawn.append((bar, pixels, top + bar.track * LINE + (LINE - BAR) / 2, label))
         return drawn
 
 
@@ -223,7 +223,7 @@ def _draw(pen: "_ImagePen | _PagePen", layout: _Layout) -> None:
         pen.text((left + right) / 2, layout.top + 24, "no calls", FAINT, TEXT, "middle")
     for row, top in zip(chart.rows, layout.row_tops, strict=True):
         name = fit(row.name, left - MARGIN - GAP)
-        pen.text(left - GAP, top + row.lanes * LANE / 2 + 4, name, INK, TEXT, "end", row.name)
+        pen.text(left - GAP, top + row.track_count * LINE / 2 + 4, name, INK, TEXT, "end", row.name)
         for bar, pieces, y, label in layout.bars(row, top):
             for meaning, begin, end in pieces:
                 # a call that queues is a thin bar: it uses nothing yet

@@ -25,11 +25,10 @@ from costgym.experiments.train.sb3.vec_env import NativeVecEnv
 PPO_ENVS, DQN_ENVS = 8, 4
 CONSTRAINED_STEPS = 256  # per environment between two updates, each of which moves the price of costs once
 OF_SESSIONS: dict[str, Any] = {
-    "n_steps": 64, "batch_size": 1024, "n_epochs": 4, "learning_rate": 1e-3, "gae_lambda": 0.97, "ent_coef": 0.01,
+    "n_steps": 32, "batch_size": 2048, "n_epochs": 4, "learning_rate": 1e-3, "gae_lambda": 0.97, "ent_coef": 0.01,
 }  # fmt: skip
 """Settings of constrained methods in sessions of version 1, on `SESSION_ENVS` native environments."""
-SESSION_ENVS = 64
-SESSION_RATE = 20.0  # times the rates of the controller: returns of sessions are some 20, those of the marketplace at most 1
+SESSION_ENVS = 256
 DQN_SETTINGS: dict[str, Any] = {
     "gamma": 0.9, "learning_rate": 5e-4, "buffer_size": 100_000, "batch_size": 128, "learning_starts": 1_000,
     "target_update_interval": 1_000, "exploration_fraction": 0.4, "train_freq": 1,
@@ -58,9 +57,7 @@ class Controller:
 
 def controller_of(method: str, limit: float, env_id: str = "") -> Controller | None:
     """Return the controller of a constrained method; None for the others."""
-    law = Lagrangian.holding("price", limit)
-    if env_id == SESSION_1:
-        law = law.model_copy(update={"rate": SESSION_RATE * law.rate, "gain": SESSION_RATE * law.gain})
+    law = Lagrangian.holding("price", limit, env_id == SESSION_1)
     if method == "ppo-lagrangian":
         return Controller(law.model_copy(update={"gain": 0.0}))
     return Controller(law, damping=law.gain) if method == "pid-lagrangian" else None

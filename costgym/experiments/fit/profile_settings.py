@@ -6,6 +6,7 @@ from typing import Annotated
 from costgym.simulators.bounds import Count, Settings, option
 
 Backend = Annotated[str, option("tiny (our own networks), packaged (from packages), or published (the paper's models).")]
+Model = Annotated[Path | None, option("packaged: folder of a causal language model, which is the text tools.", "DIR")]
 Device = Annotated[str, option("cpu or cuda.")]
 Download = Annotated[bool, option("published: let transformers download weights that are missing here.", "", "--download")]
 
@@ -15,6 +16,7 @@ class ProfileSettings(Settings):
 
     name: Annotated[str, option("Name of the profile, as scenarios refer to it.")] = "here"
     backend: Backend = "tiny"
+    model: Model = None
     device: Device = "cpu"
     weights: Annotated[
         Path | str | None, option("Folder of weights; by default networks of the same size with random weights.", "DIR")

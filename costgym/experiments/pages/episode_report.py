@@ -88,15 +88,15 @@ def _overlap(one: Call, other: Call) -> bool:
 
 
 def timeline_text(chart: Chart) -> str:
-    """Draw the chart in characters, to scale; a line for each lane, so calls side by side stand one above the other."""
+    """Draw the chart in characters, to scale; a line for each track, so calls side by side stand one above the other."""
     if not chart.rows:
         return ""
     width = min(TEXT_WIDTH - TIMELINE_COLUMNS - 6, max(len(row.name) for row in chart.rows))
     lines = [f"Timeline, 0 to {number(chart.span_s)} s"]
     used: dict[str, str] = {}
     for row in chart.rows:
-        for track in range(row.lanes):
-            segments = [part for bar in row.bars if bar.lane == track for part in _parts(bar)]
+        for track in range(row.track_count):
+            segments = [part for bar in row.bars if bar.track == track for part in _parts(bar)]
             used |= {meaning: MARKS[meaning] for meaning, _, _ in segments}
             cells = _cells([(MARKS[meaning], begin, end) for meaning, begin, end in segments], chart.span_s)
             lines.append(f"  {short(row.name, width) if track == 0 else '':<{width}}  [{cells}]")

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -61,14 +61,11 @@ class Bm25:
         return total.round(6)  # so that a library's last digit cannot decide a tie
 
 
-class WordEmbedding:
-    """Cosine similarity of WordLlama's static embeddings (256 numbers a token), from the package `wordllama`."""
+class Cosine:
+    """Cosine similarity of the unit vectors that an embedding makes of texts."""
 
-    def __init__(self, documents: Sequence[str]) -> None:
-        package = require("wordllama", "retrieval")
-        # weights and tokenizer lie in the package, in the places of a download cache: nothing is downloaded
-        home = Path(str(package.__file__)).parent
-        self._model = package.WordLlama.load(cache_dir=home, disable_download=True)
+    def __init__(self, documents: Sequence[str], embed: Callable[[Sequence[str]], Scores]) -> None:
+        self._embed = embed
         self._vectors = self._embed([" ".join(text.replace("_", " ").split()) for text in documents])
 
     def scores(self, query: str) -> Scores:
@@ -76,8 +73,13 @@ class WordEmbedding:
         scores: Scores = (self._vectors @ self._embed([query])[0]).round(5)
         return scores
 
-    def _embed(self, texts: Sequence[str]) -> Scores:
-        return np.asarray(self._model.embed(list(texts), norm=True), np.float64)
+
+def word_embedding() -> Callable[[Sequence[str]], Scores]:
+    """WordLlama's static embeddings (256 numbers a token), from the package `wordllama`; raises MissingExtra."""
+    package = require("wordllama", "retrieval")
+    # weights and tokenizer lie in the package, in the places of a download cache: nothing is downloaded
+    model = package.WordLlama.load(cache_dir=Path(str(package.__file__)).parent, disable_download=True)
+    return lambda texts: np.asarray(model.embed(list(texts), norm=True), np.float64)
 
 
 def best_first(scores: Scores) -> list[int]:

@@ -8,19 +8,20 @@ from typing import Any, Literal
 from pydantic import model_validator
 
 from costgym.simulators.bounds import StrictModel, within
-from costgym.simulators.retrieval.ranking import Bm25, WordEmbedding, best_first, document_of
+from costgym.simulators.retrieval.ranking import Bm25, Cosine, best_first, document_of, word_embedding
+from costgym.simulators.retrieval.sentences import sentence_embedding
 from costgym.simulators.tasks import KeptTasks, Task, TaskSet, normalise
 from costgym.simulators.tools import Catalog, Tool
 
-RETRIEVERS = ("bm25", "embedding", "oracle")
+RETRIEVERS = ("bm25", "embedding", "minilm", "oracle")
 
 
 class Retrieval(StrictModel):
     """Tools on offer that a retriever finds, in YAML ``{from: catalogue, retriever: bm25, k: 5}``."""
 
-    #: "bm25" ranks by the words of query and documentation, "embedding" by static word embeddings (extra `retrieval`), "oracle"
-    #: puts the tools that serve the task first
-    retriever: Literal["bm25", "embedding", "oracle"] = "bm25"
+    #: "bm25" ranks by the words of query and documentation, "embedding" by static word embeddings (extra `retrieval`), "minilm"
+    #: by a sentence encoder (extra `minilm`), "oracle" puts the tools that serve the task first
+    retriever: Literal["bm25", "embedding", "minilm", "oracle"] = "bm25"
     #: tools that the query brings, and that each further search of an agent brings
     k: int = within("source.candidates", default=5)
     #: instruction level whose text is the first query; None for the task's plain one
@@ -45,7 +46,11 @@ class Retriever:
     def __init__(self, settings: Retrieval, catalog: Catalog) -> None:
         self.settings, self._catalog = settings, catalog
         documents = [document_of(tool) for tool in catalog]
-        self._ranking = (WordEmbedding if settings.retriever == "embedding" else Bm25)(documents)
+        self._ranking: Bm25 | Cosine
+        if settings.retriever in ("embedding", "minilm"):
+            self._ranking = Cosine(documents, word_embedding() if settings.retriever == "embedding" else sentence_embedding())
+        else:
+            self._ranking = Bm25(documents)
         self.size = len(catalog)
         self.categories = tuple(sorted({tool.category for tool in catalog}))
 

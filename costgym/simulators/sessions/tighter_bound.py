@@ -161,8 +161,8 @@ class _Dual:
         scale, others = 1.0, 0.0
         for query in range(len(lowest) - 1, -1, -1):
             fact, least = self._fact[query], lowest[query]
-            own = weights.pop(fact, 0.0) * scale
-            others, worth = max(0.0, others - own), self._value[query] + own
+            weight = weights.pop(fact, 0.0) * scale
+            others, worth = max(0.0, others - weight), self._value[query] + weight
             if worth > least and called is not None:
                 best = int(rated[query].argmin())
                 called[self._tools[query, best]] += self._calls[query, best]

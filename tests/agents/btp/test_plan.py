@@ -87,7 +87,9 @@ def test_caps_follow_the_rules_in_their_order():
     assert frequency_cap([0.5], [4], 0.5, settings, helpful=[0]) == 1
 
 
-@pytest.mark.parametrize("wrong", [{"threshold": -1}, {"threshold": math.nan}, {"rounding": "up"}, {"unseen_cap": -1}])
+@pytest.mark.parametrize(
+    "wrong", [{"threshold": -1}, {"threshold": math.nan}, {"rounding": "up"}, {"unseen_cap": -1}, {"similarity": "x"}]
+)
 def test_settings_that_make_no_sense_are_refused(wrong):
     with pytest.raises(ConfigError):
         BtpSettings(**wrong)

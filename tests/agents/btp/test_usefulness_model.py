@@ -58,15 +58,15 @@ def test_what_is_written_judges_alike_when_it_is_read(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "change,told",
+    "change,field",
     [({"format": "x"}, "format"), ({"version": "0.0.1"}, "version"), ({"words": {"a": [1]}}, "words"),
      ({"numbers": {}}, "numbers"), ({"threshold": 2.0}, "threshold"), ({"words": {"a": [1, "b"]}}, "words"),
      ({"documents": {"a": 1}}, "documents")],
 )  # fmt: skip
-def test_a_damaged_classifier_is_refused(tmp_path, change, told):
+def test_a_damaged_classifier_is_refused(tmp_path, change, field):
     document = json.loads(LearntUsefulness(WordModel.unfitted([GOOD], least=1)).to_json())
     (tmp_path / FILE).write_text(json.dumps({**document, **change}))
-    with pytest.raises(DataError, match=told):
+    with pytest.raises(DataError, match=field):
         load_usefulness(tmp_path)
 
 

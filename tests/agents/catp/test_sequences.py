@@ -139,12 +139,12 @@ def test_the_prompt_says_what_happened_to_the_image_and_what_is_wanted():
     assert prompt_words == ["several outputs", "low-resolutioned", "grayscale", "caption in German", "object", "size 2"]
 
 
-@pytest.mark.parametrize("each", tasks("all")[::7], ids=lambda each: str(each.task_id))
-def test_a_random_walk_is_a_valid_plan_of_tools_that_the_task_can_use(each):
-    chance = np.random.default_rng(each.task_id)
+@pytest.mark.parametrize("task", tasks("all")[::7], ids=lambda task: str(task.task_id))
+def test_a_random_walk_is_a_valid_plan_of_tools_that_the_task_can_use(task):
+    chance = np.random.default_rng(task.task_id)
     for _ in range(20):
-        choices = random_walk(each, chance)
-        assert all(relevant_choices(each) >> choice & 1 for choice in choices)
+        choices = random_walk(task, chance)
+        assert all(relevant_choices(task) >> choice & 1 for choice in choices)
         assert choices[-1] == END
 
 
@@ -221,7 +221,7 @@ def test_a_plan_that_the_masks_do_not_admit_is_left_out():
 
 
 @pytest.mark.parametrize(
-    ("settings", "place"),
+    ("settings", "location"),
     [
         ({"tasks": "some"}, "tasks"),
         ({"steps": 0}, "steps"),
@@ -230,10 +230,10 @@ def test_a_plan_that_the_masks_do_not_admit_is_left_out():
         ({"batch_size": True}, "batch_size"),
     ],
 )
-def test_a_setting_that_makes_no_sense_is_refused_by_name(settings, place):
+def test_a_setting_that_makes_no_sense_is_refused_by_name(settings, location):
     with pytest.raises(ConfigError) as error:
         CatpSettings(**settings)
-    assert error.value.location == place
+    assert error.value.location == location
     with pytest.raises(UnknownName):
         CatpSettings(method="dpo")
 

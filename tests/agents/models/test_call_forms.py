@@ -11,7 +11,7 @@ from costgym.agents.models.openai import OpenAIModel, chat_messages
 from costgym.agents.models.replies import read_reply
 from costgym.agents.models.usage import read_server_usage
 from costgym.simulators.errors import ConfigError, InfrastructureError
-from tests.helpers.model_server import Server, said
+from tests.helpers.model_server import Server, wire_reply
 
 CITY = {"city": {"type": "string"}, "days": {"type": "integer"}}
 MAP = Function("map", "Shows a map.", {"type": "object", "properties": CITY, "required": ["city"]})
@@ -248,7 +248,7 @@ def test_a_server_that_refuses_empty_texts_gets_others_and_null_stands_beside_ca
         Message("tool", "", call_id="c1"),
     ]
     assert [entry["content"] for entry in chat_messages(history)] == ["q", None, ""]
-    server.answers = [refusal("text content blocks must be non-empty"), said("done")]
+    server.answers = [refusal("text content blocks must be non-empty"), wire_reply("done")]
     assert ask(server, history).message.content == "done"
     assert [entry["content"] for entry in server.requests[1]["messages"]] == ["q", "-", "-"]
 
@@ -264,7 +264,7 @@ FAILED: list[Any] = [
 
 @pytest.mark.parametrize("document", FAILED)
 def test_a_failure_inside_of_an_answer_is_the_servers_and_is_tried_again(server: Server, document: Any) -> None:
-    server.answers = [document, said("done")]
+    server.answers = [document, wire_reply("done")]
     settings = ask(server)
     assert (settings.message.content, settings.notes, len(server.requests)) == ("done", ("provider_errors",), 2)
     server.answers = [document] * 2

@@ -92,7 +92,7 @@ def test_conversations_side_by_side_are_those_alone_and_go_on_where_they_stood(t
             reply = model.complete(history, ())
             alone[seat].append((reply.message.content, reply.usage))
             history += [reply.message, Message(USER, "more")]
-    hook = tiny[0].register_forward_pre_hook(lambda _, given, named: fed.append(named["input_ids"].numel()), with_kwargs=True)
+    hook = tiny[0].register_forward_pre_hook(lambda _, args, kwargs: fed.append(kwargs["input_ids"].numel()), with_kwargs=True)
     together = {seat: [] for seat in histories}
     try:
         for late, seat in enumerate(histories):  # each begins when the one before has said something

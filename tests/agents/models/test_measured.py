@@ -16,7 +16,7 @@ from costgym.experiments.leaderboard import run
 from costgym.simulators.calls import Usage
 from costgym.simulators.errors import ConfigError
 from costgym.simulators.scenario import parse_scenario
-from tests.helpers.model_server import Server, said
+from tests.helpers.model_server import Server, wire_reply
 from tests.helpers.playing import SMALL
 from tests.helpers.scripted import Scripted
 
@@ -84,7 +84,7 @@ def test_a_board_is_verified_from_its_recording_alone(monkeypatch, tmp_path: Pat
     try:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         lines = [("look", ("no_such_tool", {})), ("", ("finish", {"answer": "?"}))] * 2
-        server.answers = [said(text, call, prompt=100, completion=6000) for text, call in lines]
+        server.answers = [wire_reply(text, call, prompt=100, completion=6000) for text, call in lines]
         config = make_run_config(
             scenario=parse_scenario(document()), agents=["react"], budgets="price=20", episodes=2, model=NAME
         )

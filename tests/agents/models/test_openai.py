@@ -24,7 +24,7 @@ from costgym.experiments.play.episodes import INFRASTRUCTURE_TRIES
 from costgym.experiments.play.execution.engine import Local
 from costgym.simulators.errors import ConfigError, DataError, InfrastructureError, UnknownName
 from costgym.simulators.scenario import parse_scenario
-from tests.helpers.model_server import said
+from tests.helpers.model_server import wire_reply
 from tests.helpers.playing import SMALL, chat, play
 from tests.helpers.scripted import Scripted
 from tests.helpers.worlds import small_world, tool
@@ -45,7 +45,10 @@ def refusal(message, **more):
 
 
 def test_an_episode_runs_and_the_ledger_holds_the_servers_usage(server):
-    server.answers = [said("looking", ("map", {"city": "c0"})), said(None, ("finish", {"answer": "fact-0"}), prompt=150)]
+    server.answers = [
+        wire_reply("looking", ("map", {"city": "c0"})),
+        wire_reply(None, ("finish", {"answer": "fact-0"}), prompt=150),
+    ]
     env = chat(small_world(tool("map")))
     model = client(server)
     _, _, info = play(env, LlmAgent(model, ReAct()))
@@ -59,7 +62,7 @@ def test_an_episode_runs_and_the_ledger_holds_the_servers_usage(server):
 
 
 def test_a_busy_server_is_asked_again_when_it_says(server):
-    server.answers = [(429, "slow down", {"Retry-After": "0.3"}), (503, "", {"retry-after-ms": "20"}), said("done")]
+    server.answers = [(429, "slow down", {"Retry-After": "0.3"}), (503, "", {"retry-after-ms": "20"}), wire_reply("done")]
     began = time.monotonic()
     assert ask(client(server)).message.content == "done"
     assert 0.32 <= time.monotonic() - began < 2.0
@@ -89,8 +92,8 @@ def test_a_server_that_says_nothing_in_time_is_an_infrastructure_error(server):
 
 
 def test_a_body_that_is_cut_is_asked_for_again(server):
-    whole = json.dumps(said("done"))
-    server.answers = [(200, whole[:40], {"Content-Length": str(len(whole))}), said("done")]
+    whole = json.dumps(wire_reply("done"))
+    server.answers = [(200, whole[:40], {"Content-Length": str(len(whole))}), wire_reply("done")]
     assert ask(client(server)).message.content == "done"
 
 
@@ -121,7 +124,7 @@ def test_a_refused_key_stops_the_run_and_is_not_shown(server, monkeypatch, caplo
 
 
 def test_without_a_key_no_authorization_header_is_sent(server):
-    server.answers = [said("done")]
+    server.answers = [wire_reply("done")]
     ask(client(server))
     assert "authorization" not in server.headers[0]
 
@@ -178,7 +181,7 @@ def test_any_other_refusal_stops_with_the_servers_words(server, status, text, wo
 
 
 def test_a_model_may_take_its_length_under_another_name(server):
-    server.answers = [said("done")] * 2
+    server.answers = [wire_reply("done")] * 2
     ask(client(server, max_tokens=7))
     ask(client(server, max_completion_tokens=9))
     lengths = [{name: r[name] for name in r if "tokens" in name} for r in server.requests]
@@ -199,7 +202,7 @@ def test_a_model_file_says_what_a_request_holds(server, monkeypatch, tmp_path):
     extra_body: {top_k: 20, provider: {order: [a, b]}}
     headers: {X-Team: "research, two"}
 """)
-    server.answers = [said("done")]
+    server.answers = [wire_reply("done")]
     ask(pickle.loads(pickle.dumps(make_model(f"{file}:thinker"))))
     (request,) = server.requests
     assert request.pop("messages") and request == {
@@ -321,7 +324,9 @@ def test_a_leaderboard_holds_the_servers_usage_and_no_key(server, monkeypatch, t
     monkeypatch.setenv(KEY_VARIABLE, "sk-secret")
     usages = [(1000 + i, 7 * i + 7) for i in range(6)]
     lines = [("look", ("no_such_tool", {})), ("", ("finish", {"answer": "?"}))] * 3
-    server.answers = [said(text, call, prompt=p, completion=c) for (text, call), (p, c) in zip(lines, usages, strict=True)]
+    server.answers = [
+        wire_reply(text, call, prompt=p, completion=c) for (text, call), (p, c) in zip(lines, usages, strict=True)
+    ]
     row = run(small_board(), tmp_path / "run", concurrency=1).document["rows"][0]
     assert row["model"] == "tiny" and row["void_episodes"] == 0
     assert row["average_tokens"] * 3 == sum(p + c for p, c in usages)
@@ -348,7 +353,7 @@ def test_a_refused_request_ends_a_leaderboard_and_scores_nothing(server, monkeyp
 
 def test_a_server_that_breaks_down_voids_the_episode(server, monkeypatch, tmp_path):
     monkeypatch.setenv(URL_VARIABLE, server.url)
-    last = said("", ("finish", {"answer": "?"}))
+    last = wire_reply("", ("finish", {"answer": "?"}))
     server.answers = [last, *[(200, "<html>", {"Content-Type": "text/html"})] * INFRASTRUCTURE_TRIES, last]
     row = run(small_board(), tmp_path / "run", concurrency=1).document["rows"][0]
     assert (row["episodes"], row["void_episodes"]) == (3, 1)
@@ -381,7 +386,7 @@ def test_a_model_goes_to_another_process_without_its_key(monkeypatch, tmp_path):
 def test_a_real_models_agent_plays_in_several_processes(server, monkeypatch):
     monkeypatch.setenv(URL_VARIABLE, server.url)
     monkeypatch.setenv(KEY_VARIABLE, "sk-secret")
-    server.answers = [said("I do not know.")] * 1000
+    server.answers = [wire_reply("I do not know.")] * 1000
     env = costgym.make("costgym/MarketplaceChat-v0", scenario="marketplace", budget={"price": 20}, disable_env_checker=True)
     there = costgym.rollout(env, make_agent("react", model="openai:tiny"), 30, engine=Local(2))
     count = len(server.requests)

@@ -15,7 +15,7 @@ from costgym.experiments.board.verify import verify
 from costgym.experiments.leaderboard import make_run_config, run
 from costgym.simulators.errors import ConfigError
 from costgym.simulators.scenario import parse_scenario
-from tests.helpers.model_server import said
+from tests.helpers.model_server import wire_reply
 from tests.helpers.playing import SMALL
 
 MAP = Function("map", "", {})
@@ -129,7 +129,7 @@ def filter_400() -> Any:
 
 
 def test_outcomes_are_counted_on_a_board_and_never_end_it_or_answer(server: Any, tmp_path: Any) -> None:
-    finish = said("", ("finish", {"answer": "?"}))
+    finish = wire_reply("", ("finish", {"answer": "?"}))
     server.answers = [
         filter_400(),  # episode 0
         answer("content_filter", content="half an ans"),  # episode 1
@@ -176,7 +176,7 @@ def reasons(request: dict[str, Any], turn: list[dict[str, Any]]) -> Any:
     return None if turn[-1].get("reasoning_content") == "hm" else "reasoning_content must be passed back"
 
 
-def signs(request: dict[str, Any], turn: list[dict[str, Any]]) -> Any:
+def signs_calls(request: dict[str, Any], turn: list[dict[str, Any]]) -> Any:
     """Signs its calls, and refuses one that comes back unsigned."""
     if not turn:
         return answer("tool_calls", tool_calls=[first_call(request, extra_content={"google": {"thought_signature": "c2ln"}})])
@@ -200,7 +200,7 @@ def filters(request: dict[str, Any], turn: list[dict[str, Any]]) -> Any:
 @pytest.mark.parametrize(
     ("provider", "settings"),
     [
-        (reasons, ""), (signs, ""), (takes_no_seed, ",send_seed=false"),
+        (reasons, ""), (signs_calls, ""), (takes_no_seed, ",send_seed=false"),
         (counts_completion_tokens, ",max_completion_tokens=64,temperature=null"), (filters, ""),
     ],
 )  # fmt: skip
@@ -211,7 +211,7 @@ def test_an_episode_with_each_kind_of_provider_is_played_to_its_end(
         reply = provider(request, [message for message in request["messages"] if message["role"] == "assistant"])
         if isinstance(reply, str):
             return 400, json.dumps({"error": {"message": reply}}), {"Content-Type": "application/json"}
-        return said("", ("finish", {"answer": "?"})) if reply is None else reply
+        return wire_reply("", ("finish", {"answer": "?"})) if reply is None else reply
 
     server.answers = results_shown
     (row,) = run(small_board(3, model=f"openai:tiny{settings}"), tmp_path / "board", concurrency=2).document["rows"]

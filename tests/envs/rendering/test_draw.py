@@ -224,13 +224,13 @@ def test_names_that_are_very_long_or_no_latin_are_drawn():
     assert chart_picture(chart_of(episode)).shape == (layout.height, 960, 3)
 
 
-def test_calls_that_overlap_lie_in_lanes_of_their_own():
+def test_calls_that_overlap_lie_in_tracks_of_their_own():
     chart = chart_of(ended())
     for row in chart.rows:
-        for lane_number in range(row.lanes):
-            bars = [bar for bar in row.bars if bar.lane == lane_number]
+        for track_number in range(row.track_count):
+            bars = [bar for bar in row.bars if bar.track == track_number]
             assert bars and all(a.end_s <= b.asked_s for a, b in pairwise(bars))
-    assert {row.name: row.lanes for row in chart.rows}["map"] == 3
+    assert {row.name: row.track_count for row in chart.rows}["map"] == 3
 
 
 @pytest.mark.parametrize("width", [320, 960])
@@ -243,7 +243,7 @@ def test_no_price_label_runs_into_the_next_bar_and_no_text_out_of_the_picture(wi
                 continue
             end = label[0] + text_width(bar.label, 10)
             assert end <= width
-            later = [parts[0][1] for other, parts, _, _ in drawn[i + 1 :] if other.lane == bar.lane]
+            later = [parts[0][1] for other, parts, _, _ in drawn[i + 1 :] if other.track == bar.track]
             assert all(end <= begin for begin in later)
     placed = sorted((level, x, x + text_width(marker.text, 11)) for marker, x, level in layout.events)
     assert all(a[0] != b[0] or a[2] <= b[1] for a, b in pairwise(placed))

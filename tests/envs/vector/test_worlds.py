@@ -27,11 +27,11 @@ def worlds(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("mode", list(AutoresetMode))
-@pytest.mark.parametrize("kept", [3, 8_192])
+@pytest.mark.parametrize("kept_rows", [3, 8_192])
 def test_every_episode_of_a_batch_draws_its_world_as_in_python(
-    worlds: Path, mode: AutoresetMode, kept: int, monkeypatch: pytest.MonkeyPatch
+    worlds: Path, mode: AutoresetMode, kept_rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("costgym.envs.vector.marketplace.KEPT_ROWS", kept)
+    monkeypatch.setattr("costgym.envs.vector.marketplace.KEPT_ROWS", kept_rows)
     met = run_views(3, 240, 4, mode, scenario=worlds, max_steps=8)
     assert met["terminated"] > 20 and met["success"]
 

@@ -75,8 +75,8 @@ def test_what_cannot_be_wrapped_is_said() -> None:
 
 
 def test_the_examples_in_the_documentation_run() -> None:
-    found = doctest.testmod(vector)
-    assert found.attempted > 10 and found.failed == 0
+    results = doctest.testmod(vector)
+    assert results.attempted > 10 and results.failed == 0
 
 
 @pytest.mark.parametrize(

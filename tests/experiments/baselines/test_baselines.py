@@ -287,13 +287,13 @@ def test_methods_learn_sessions_from_a_named_dataset(
 ) -> None:
     pytest.importorskip("sb3_contrib")
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(datasets))
-    found = []
+    results = []
     for name in ("medium-v0", "medium-flat-v0"):  # which hold the same episodes
         settings = SMALL.model_copy(update={"dataset": f"costgym/sessions-v1/{name}", "episodes": 3, "updates": 3})
-        found.append(run(tmp_path / name, settings, [method], [SESSION_1], seeds=1)[0])
-    assert found[0]["figures"] == found[1]["figures"] and found[0]["steps"] == found[1]["steps"] > 100
-    assert 0.0 <= found[0]["figures"]["value_share"] <= 1.0
-    assert "learnt from `costgym/sessions-v1/medium-v0`" in table(rows(found[:1]))
+        results.append(run(tmp_path / name, settings, [method], [SESSION_1], seeds=1)[0])
+    assert results[0]["figures"] == results[1]["figures"] and results[0]["steps"] == results[1]["steps"] > 100
+    assert 0.0 <= results[0]["figures"]["value_share"] <= 1.0
+    assert "learnt from `costgym/sessions-v1/medium-v0`" in table(rows(results[:1]))
 
 
 def test_sessions_side_by_side_are_measured_as_one_by_one() -> None:

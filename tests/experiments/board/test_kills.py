@@ -26,9 +26,9 @@ def start(arguments: tuple[str, ...], folder: Path) -> subprocess.Popen[bytes]:
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    found = {path.relative_to(folder): path for path in folder.rglob("*") if path.is_file()}
-    seen = (name for name in found if not any(part.startswith(".") for part in name.parts))  # a killed draft is hidden
-    return {str(name): found[name].read_bytes() for name in seen}
+    paths = {path.relative_to(folder): path for path in folder.rglob("*") if path.is_file()}
+    seen = (name for name in paths if not any(part.startswith(".") for part in name.parts))  # a killed draft is hidden
+    return {str(name): paths[name].read_bytes() for name in seen}
 
 
 def size(folder: Path) -> int:
@@ -225,9 +225,9 @@ def test_an_addition_that_is_killed_leaves_the_old_leaderboard_or_the_new_one(tm
         process.wait()
         finish_change(tmp_path / "mine")
         assert verify(tmp_path / "mine").verified
-        found = files(tmp_path / "mine")
-        assert found in (old, new)
-        seen.add(found == new)
+        after_kill = files(tmp_path / "mine")
+        assert after_kill in (old, new)
+        seen.add(after_kill == new)
         add(tmp_path / "mine", packed)
         assert files(tmp_path / "mine") == new
         left = [path.name for path in (tmp_path / "mine").rglob(".*") if path.name != ".lock"]

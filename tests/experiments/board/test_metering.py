@@ -131,17 +131,17 @@ def test_tokens_of_a_text_that_calls_nothing_are_owed_by_the_next_action() -> No
 def test_parts_of_a_prompt_are_those_that_the_judge_saw_and_honest_ones_stay_as_they_are() -> None:
     meter, writer, messages = Meter(USUAL), PromptWriter(CacheRules()), [Message("system", "Do."), Message("user", "Why?")]
 
-    def asked() -> tuple[str, str]:
+    def payment_and_charge() -> tuple[str, str]:
         """The action that an honest agent pays a request with, and what the judge makes of that of one that claims a cache."""
         meter.add(reply(100, 10), messages)
         honest = encode_action("tool", usage=Usage(100, 10, prompt=writer.write(messages, ())))
         lying = encode_action("tool", usage=Usage(100, 10, prompt=Prompt(9, (("known", 100),))))
         return honest, str(meter.charge(honest if len(messages) == 2 else lying))
 
-    honest, charged = asked()
+    honest, charged = payment_and_charge()
     assert charged == honest
     messages.append(Message("user", "Again."))
-    honest, charged = asked()
+    honest, charged = payment_and_charge()
     assert json.loads(charged) == json.loads(honest)
     meter.add(reply(100, 10), messages)
     meter.add(reply(100, 10), messages)

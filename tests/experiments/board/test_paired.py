@@ -37,7 +37,7 @@ def test_void_episodes_tell_nothing() -> None:
 
 @given(st.lists(st.lists(st.sampled_from("01"), min_size=20, max_size=20).map("".join), min_size=2, max_size=6))
 def test_the_answer_names_as_good_whoever_may_share_the_first_rank(episodes: list[str]) -> None:
-    rows = sorted((row(episode) for episode in episodes), key=lambda each: -each[BY_EPISODE][METRIC].count("1"))
+    rows = sorted((row(episode) for episode in episodes), key=lambda entry: -entry[BY_EPISODE][METRIC].count("1"))
     bands = rank_bands(rows, METRIC)
     alike = as_good(rows[0], rows[1:], METRIC)
     assert bands[0] is not None and bands[0][1] == 1 + sum(map(bool, alike))

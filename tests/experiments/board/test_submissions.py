@@ -212,7 +212,7 @@ def conditions(manifest: dict[str, Any]) -> list[dict[str, Any]]:
         (lambda d: d["run"].update(seed=4), "number and seed"),
         (lambda d: d["run"]["tracks"][0].update(digest="0"), "digest: the world's is"),
         (
-            lambda d: [each.update(episodes=7) for t in d["run"]["tracks"] for each in t["conditions"]],
+            lambda d: [condition.update(episodes=7) for t in d["run"]["tracks"] for condition in t["conditions"]],
             "expected the episodes 0 to 6",
         ),
         (lambda d: [condition.update(episodes=9) for condition in conditions(d)], "8 of 9 episodes agree"),

@@ -8,10 +8,10 @@ import pytest
 
 from costgym.agents.models.named import read_model_name
 from tests.helpers.command_line import invoke
-from tests.helpers.model_server import said
+from tests.helpers.model_server import wire_reply
 
-BOTH = said("", ("get_weather", {"station": "OS-7714"}), ("get_time", {}))
-XML = said("<tool_call><function=get_time></function></tool_call>")
+BOTH = wire_reply("", ("get_weather", {"station": "OS-7714"}), ("get_time", {}))
+XML = wire_reply("<tool_call><function=get_time></function></tool_call>")
 
 
 def refusal(text: str, status: int = 400) -> Any:
@@ -45,7 +45,7 @@ SERVERS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
     ),
     "stream": (stream, {"stream": True}, {"stream": "only", "usage": "estimated", "calls": "native"}),
     "no tools": (lambda request: refusal("tiny does not support tools"), {}, {"usable": False, "requests": 1}),
-    "silent": (lambda request: said("I cannot."), {}, {"usable": False, "calls": "none"}),
+    "silent": (lambda request: wire_reply("I cannot."), {}, {"usable": False, "calls": "none"}),
 }
 
 

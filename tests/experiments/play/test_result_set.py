@@ -68,8 +68,8 @@ def test_results_survive_a_pickle():
 
 @settings(max_examples=50)
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 5)), unique=True), st.integers(0, 18))
-def test_cutting_results_and_joining_the_parts_gives_the_whole(places, cut):
-    whole = Results([record(episode, agent=agent) for agent, episode in places], split="test")
+def test_cutting_results_and_joining_the_parts_gives_the_whole(keys, cut):
+    whole = Results([record(episode, agent=agent) for agent, episode in keys], split="test")
     assert whole[:cut] + whole[cut:] == whole
     assert sum(len(whole.select(agent=agent)) for agent in "abc") == len(whole)
 

@@ -11,7 +11,7 @@ from costgym.experiments.play.costs.spending import Spending
 from costgym.simulators.errors import ConfigError, SpendLimitReached
 from costgym.simulators.scenario import parse_scenario
 from tests.helpers.command_line import invoke
-from tests.helpers.model_server import said
+from tests.helpers.model_server import wire_reply
 from tests.helpers.playing import SMALL
 
 EPISODES = 12
@@ -21,7 +21,7 @@ MODEL = "openai:acme/tiny"
 
 @pytest.fixture
 def server(server):
-    server.answers = [said("", ("finish", {"answer": "?"}), prompt=1000, completion=100)] * 500
+    server.answers = [wire_reply("", ("finish", {"answer": "?"}), prompt=1000, completion=100)] * 500
     return server
 
 
@@ -78,7 +78,7 @@ def test_a_run_stops_at_its_limit_and_goes_on_to_the_same_bytes(server, prices, 
 def test_episodes_under_way_in_several_processes_keep_to_the_limit(server, prices, tmp_path):
     config = board(prices)
     dearest = stopped(config, tmp_path / "run", prices, 1e-6).next_usd
-    server.answers = [said("", ("finish", {"answer": "?"}), prompt=9000, completion=100)] * 500
+    server.answers = [wire_reply("", ("finish", {"answer": "?"}), prompt=9000, completion=100)] * 500
     usd = 0.094  # of an episode now
     assert dearest > usd
     error = stopped(config, tmp_path / "run", prices, dearest * 2 + 3.5 * usd, jobs=2)
@@ -91,7 +91,7 @@ def test_an_episode_dearer_than_the_forecast_is_what_is_kept_free(server, prices
     config = board(prices)
     dearest = stopped(config, tmp_path / "run", prices, 1e-6).next_usd
     tokens = int(2 * dearest / 10e-6)
-    server.answers = [said("", ("finish", {"answer": "?"}), prompt=tokens, completion=0)] * 500
+    server.answers = [wire_reply("", ("finish", {"answer": "?"}), prompt=tokens, completion=0)] * 500
     error = stopped(config, tmp_path / "run", prices, 5 * dearest)
     assert error.next_usd == pytest.approx(2 * dearest, rel=1e-3)
     assert error.played == 2 and error.spent_usd <= error.limit_usd

@@ -24,7 +24,7 @@ from costgym.experiments.serve.command.endpoint import endpoint
 from costgym.experiments.serve.command.process import why_not_isolated
 from costgym.simulators.calls import Usage
 from tests.helpers.command_line import invoke
-from tests.helpers.model_server import Server, said
+from tests.helpers.model_server import Server, wire_reply
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "commands"
 PLAIN = """
@@ -365,7 +365,7 @@ def test_tools_over_mcp_are_those_over_http_and_an_ended_episode_has_a_last_word
 
 def test_a_spend_limit_ends_a_run_that_goes_on_with_a_higher_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     server = Server()
-    server.answers = lambda request: said("", ("finish", {"answer": "?"}), prompt=100_000, completion=1000)
+    server.answers = lambda request: wire_reply("", ("finish", {"answer": "?"}), prompt=100_000, completion=1000)
     monkeypatch.setenv("OPENAI_BASE_URL", server.url)
     model = ("--model", "openai:gpt-4o-mini", "--beside", "")
     done, _ = rank(tmp_path, LOOP, *model, "--spend-limit", "0.05", episodes=6)
@@ -402,7 +402,7 @@ def test_options_of_a_request_go_to_the_server_and_a_request_that_it_refuses_is_
     server = Server()
     monkeypatch.setenv("OPENAI_BASE_URL", server.url)
     bad = (400, json.dumps({"error": {"message": "response_format: unknown"}}), {"Content-Type": "application/json"})
-    server.answers = lambda request: bad if "response_format" in request else said("it is 42")
+    server.answers = lambda request: bad if "response_format" in request else wire_reply("it is 42")
     task = "request = {'messages': [{'role': 'user', 'content': os.environ['COSTGYM_TASK']}]}\n"
     plain = "post(model, {**request, 'temperature': 0.7, 'max_completion_tokens': 9, 'n': 2})"
     odd = "post(model, {**request, 'response_format': {'type': 'odd'}})"

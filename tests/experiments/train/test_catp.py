@@ -80,6 +80,11 @@ def test_a_loss_that_is_no_number_leaves_a_policy_that_plays(
     assert CatpPlanner(tmp_path / "run").plans([(task(202), 0)], evaluator)[0] is not None
 
 
+def test_an_outcome_table_is_trained_on_by_its_file(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no such outcome table"):
+        train_catp(tmp_path / "run", steps=4, outcomes=str(tmp_path / "none.npz"), **CATP)
+
+
 def test_a_trained_policy_is_a_planner_by_name(run: Path, evaluator: Evaluator) -> None:
     planner = make_planner(f"catp:{run}")
     situation = Situation(task(201), 3, 2, evaluator, 0)

@@ -38,7 +38,7 @@ def trainer(name: str) -> Trainer:
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, int | None], Path]:
+def trained_run(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, int | None], Path]:
     """Runs that were trained once, to be copied: whole, or stopped for the first time."""
     made: dict[tuple[str, int | None], Path] = {}
 
@@ -52,13 +52,13 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, int | None]
 
 
 @pytest.fixture
-def finished(name: str, trainer: Trainer, kept: Any, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(kept(name, None), tmp_path / "finished"))
+def finished(name: str, trainer: Trainer, trained_run: Any, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(trained_run(name, None), tmp_path / "finished"))
 
 
 @pytest.fixture
-def stopped(name: str, trainer: Trainer, kept: Any, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(kept(name, trainer.stops[0]), tmp_path / "stopped"))
+def stopped(name: str, trainer: Trainer, trained_run: Any, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(trained_run(name, trainer.stops[0]), tmp_path / "stopped"))
 
 
 @pytest.fixture
@@ -78,17 +78,17 @@ def spoilt_weights() -> Iterator[None]:
 
 def compared(folder: Path) -> dict[str, object]:
     """What two runs of the same settings have alike: all but the clock, and the checkpoint before the last."""
-    found: dict[str, object] = {}
+    alike: dict[str, object] = {}
     for name, content in files(folder).items():
         if name.endswith("curve.jsonl"):
-            found[name] = [{**line, "seconds": 0.0} for line in read_curve((folder / name).parent)]
+            alike[name] = [{**line, "seconds": 0.0} for line in read_curve((folder / name).parent)]
         elif name.endswith("metrics.json"):
-            found[name] = {**json.loads(content), "seconds": 0.0}
+            alike[name] = {**json.loads(content), "seconds": 0.0}
         elif "checkpoints" not in name and "events" not in name:
-            found[name] = content
+            alike[name] = content
     for last in {path.parent: path for path in sorted(folder.rglob("checkpoints/step-*"))}.values():
-        found |= {f"{last.relative_to(folder)}/{file.name}": file.read_bytes() for file in last.glob("*.safetensors")}
-    return found
+        alike |= {f"{last.relative_to(folder)}/{file.name}": file.read_bytes() for file in last.glob("*.safetensors")}
+    return alike
 
 
 @pytest.mark.parametrize("name", NAMES)

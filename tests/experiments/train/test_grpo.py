@@ -92,7 +92,7 @@ def test_rollouts_follow_from_the_seed_and_the_step_alone(tmp_path: Path) -> Non
 
     def play(seed: int, step: int) -> dict[str, list[Any]]:
         trainer = SimpleNamespace(
-            accelerator=SimpleNamespace(unwrap_model=lambda each: each),
+            accelerator=SimpleNamespace(unwrap_model=lambda wrapped: wrapped),
             model=model,
             processing_class=tokenizer,
             state=SimpleNamespace(global_step=step),

@@ -77,6 +77,25 @@ def test_the_multiplier_takes_from_the_reward_what_the_cost_is_worth() -> None:
 
 
 @pytest.mark.native
+def test_in_sessions_reward_and_penalty_keep_their_scale_under_any_multiplier() -> None:
+    from costgym.experiments.train.sb3.decisions import SESSION_SCALE, ToolVecEnv
+
+    plain, priced = (ToolVecEnv(8, env_id="costgym/MarketplaceSession-v1", budget={}) for _ in range(2))
+    priced.multipliers = {"price": 3.0}
+    for env in (plain, priced):
+        env.seed(1)
+        env.reset()
+    earned = False
+    for _ in range(30):
+        actions = plain.action_masks().argmax(1)
+        rewards, priced_rewards = plain.step(actions)[1], priced.step(actions)[1]
+        costs = SESSION_SCALE / plain.env.scalar.rules.queries * plain.costs["price"]
+        np.testing.assert_allclose(4.0 * priced_rewards, rewards - 3.0 * costs, atol=1e-6)
+        earned |= bool(rewards.any() and costs.any())
+    assert earned
+
+
+@pytest.mark.native
 def test_only_calls_that_can_bring_a_missing_fact_are_allowed() -> None:
     from costgym.experiments.train.sb3.decisions import ToolVecEnv
 

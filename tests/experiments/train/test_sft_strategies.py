@@ -34,8 +34,8 @@ def learnt_part(conversation: Conversation) -> Said:
     for message in conversation.messages[conversation.begins :]:
         if message["role"] == "assistant":
             calls = [call["function"] for call in message.get("tool_calls", ())]
-            told = [f"{call['name']}: {'; '.join(map(str, call['arguments'].values()))}" for call in calls]
-            replies += told or [message["content"]]
+            call_texts = [f"{call['name']}: {'; '.join(map(str, call['arguments'].values()))}" for call in calls]
+            replies += call_texts or [message["content"]]
     return conversation.begins, [tool["function"]["name"] for tool in conversation.tools], replies
 
 
@@ -66,7 +66,7 @@ def test_dfsdt_teaches_another_call_after_a_failure_and_to_give_a_branch_up() ->
     attendance = ("query_match_attendance_for_karst_athletics_api", "match_attendance_for_fathom_sports_direct")
     address = ("fetch_stadium_address_for_karst_athletics_api", "stadium_address_for_fathom_sports_direct")
     match, team = "MT-29974T", "Bergen Mariners"
-    assert [(asked, replies) for asked, _, replies in map(learnt_part, branches)] == [
+    assert [(begins, replies) for begins, _, replies in map(learnt_part, branches)] == [
         (2, [f"{attendance[0]}: {match}", f"{attendance[1]}: {match}", f"{address[0]}: {team}", "finish: ; True"]),
         (7, ["finish: ; True"]),
         (5, [f"{address[1]}: {team}"]),

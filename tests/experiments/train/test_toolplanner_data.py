@@ -53,7 +53,7 @@ def test_demonstrations_show_paths_that_answer_and_instructions_that_name_their_
             assert all(titles[tool].title in example.request for tool in example.path)
         if "Please use tools from" in example.request:
             assert all(titles[tool].category.replace("_", " ") in example.request for tool in example.path)
-    assert any(set(each.path) < {step.action for step in each.steps[:-1]} for each in examples)
+    assert any(set(example.path) < {step.action for step in example.steps[:-1]} for example in examples)
 
 
 def test_a_budget_leaves_only_the_paths_that_it_pays_for():

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from costgym.simulators.errors import DataError
-from costgym.simulators.retrieval.ranking import Bm25, WordEmbedding
+from costgym.simulators.retrieval.ranking import Bm25, Cosine, word_embedding
+from costgym.simulators.retrieval.sentences import has_minilm, sentence_embedding
 from costgym.simulators.scenario import load_scenario, parse_scenario
 from costgym.simulators.tasks import Need, Task
 
@@ -115,9 +116,14 @@ def test_deeper_searches_and_better_retrievers_find_more() -> None:
     assert all(row["ndcg"] == 1.0 for row in rows[3:]) and rows[0]["tasks"] == 20
 
 
-def test_the_embedding_finds_words_that_mean_the_same() -> None:
-    pytest.importorskip("wordllama", reason="needs the extra `retrieval`")
-    ranking = WordEmbedding(["the forecast of rain and wind", "books by their author", "the price of a share"])
+@pytest.mark.parametrize("name", ["wordllama", "minilm"])
+def test_an_embedding_finds_words_that_mean_the_same(name: str) -> None:
+    if name == "wordllama":
+        pytest.importorskip("wordllama", reason="needs the extra `retrieval`")
+    elif not has_minilm():
+        pytest.skip("needs the extra `minilm`")
+    embed = word_embedding() if name == "wordllama" else sentence_embedding()
+    ranking = Cosine(["the forecast of rain and wind", "books by their author", "the price of a share"], embed)
     assert ranking.scores("weather tomorrow").argmax() == 0
     assert ranking.scores("novel writer").argmax() == 1
 

@@ -16,7 +16,7 @@ from costgym.experiments.train.catp.dataset import COMPOSED
 from costgym.experiments.train.catp.measure import measure
 from costgym.experiments.train.loop import Learner, Loss
 from costgym.simulators.draws import stable_generator
-from costgym.simulators.opencatp.scoring.evaluation import Evaluator, sample_level, split_samples
+from costgym.simulators.opencatp.scoring.evaluation import Evaluator, split_samples
 from costgym.simulators.opencatp.tools import LEVELS
 from costgym.simulators.quality import INVALID_PLAN_REWARD
 
@@ -92,7 +92,7 @@ class FeedbackLearner(OfflineLearner):
         for _ in range(max(1, settings.batch_size // settings.group)):
             task = self.tasks[int(chance.integers(len(self.tasks)))]
             sample = train[int(chance.integers(len(train)))]
-            situations.append((task, sample, sample_level(task, sample)))
+            situations.append((task, sample, evaluator.level(task, sample)))
         repeated = [situation for situation in situations for _ in range(settings.group)]
         written = write_plans(self.policy, [(task, level) for task, _, level in repeated], price_table(evaluator), 0.0, chance)
         rewards = np.array(

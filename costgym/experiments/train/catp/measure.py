@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from costgym.simulators.opencatp.scoring.evaluation import Evaluator, sample_level, split_samples
+from costgym.simulators.opencatp.scoring.evaluation import Evaluator, split_samples
 from costgym.simulators.opencatp.tasks import OpenCATPTask
 from costgym.simulators.plan import Plan
 from costgym.simulators.quality import INVALID_PLAN_REWARD
@@ -30,7 +30,7 @@ def measure(plan_of: PlanOf, tasks: Sequence[OpenCATPTask], split: str, evaluato
     valid = count = 0
     for task in tasks:
         for sample in split_samples(evaluator.scores.samples, split):
-            level = sample_level(task, sample)
+            level = evaluator.level(task, sample)
             plan = plan_of(task, sample, level)
             count += 1
             if plan is None:

@@ -8,7 +8,7 @@ from costgym.agents.catp.sequences import MAX_STEPS
 from costgym.agents.catp.settings import CatpConfig, CatpSettings
 from costgym.experiments.train.catp.dataset import collect, labels, records_of, train_tasks
 from costgym.experiments.train.run import Callback, TrainingResult, open_run, require_modules
-from costgym.simulators.opencatp.scoring.evaluation import Evaluator
+from costgym.simulators.opencatp.scoring.evaluation import Evaluator, shipped_outcomes
 
 
 def train_catp(
@@ -30,7 +30,7 @@ def train_catp(
 
     `tasks` are ``sequential``, ``nonsequential`` or ``all``. `pool` are files of recorded plans to train on (see `load_pool`),
     of whose (task, sample) pairs a quarter is held out for the metrics; by default plans are searched for and executed.
-    `evaluator` has scores and prices; None for the shipped outcome table and the profile of the settings. `device` is ``cpu``,
+    `evaluator` has scores and prices; None for the outcome table and the profile of the settings. `device` is ``cpu``,
     ``cuda`` or ``auto``; `save_every` and `check_every` are in steps, and 0 evaluates on the train tasks only at the end;
     `settings` are further fields of `CatpSettings`. With `resume` False the run starts again.
 
@@ -51,7 +51,7 @@ def train_catp(
     with open_run(out, config, resume=resume, callback=callback) as run:
         if (done := run.done()) is not None:
             return done
-        world = evaluator or Evaluator(None, chosen.profile, chosen.alpha)
+        world = evaluator or Evaluator(shipped_outcomes(chosen.outcomes), chosen.profile, chosen.alpha)
         recorded = pool_data(pool, seed, world.profile, chosen.tasks) if pool else None
         if recorded is not None:
             plans: Sequence[Any] = recorded.train

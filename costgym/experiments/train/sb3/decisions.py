@@ -35,9 +35,10 @@ class ToolVecEnv(NativeVecEnv):
     steps cost.
 
     `finished` are the episodes that have ended since the list was last cleared; `show_mask` adds the action mask to
-    observations, for algorithms without action masking. Sessions of version 0 have `left` added to observations: what is left
-    of the money and of the time, which `info` tells. A tool that has refused a call at its rate limit or quota is masked for
-    the rest of the episode, or of the query in a session: asking it again is free, in vain, and hardly changes what is
+    observations, for algorithms without action masking. In sessions, rewards and penalties are scaled to about 1 for a query,
+    and divided by one more than the sum of the multipliers. Sessions of version 0 have `left` added to observations: what is
+    left of the money and of the time, which `info` tells. A tool that has refused a call at its rate limit or quota is masked
+    for the rest of the episode, or of the query in a session: asking it again is free, in vain, and hardly changes what is
     observed, so that a greedy policy would do it for ever.
     """
 
@@ -88,9 +89,11 @@ class ToolVecEnv(NativeVecEnv):
             infos[index] = {"terminal_observation": seen, "TimeLimit.truncated": False}
         for sums in self._sums.values():
             sums[ended] = 0.0
-        rewards *= self._scale
         for name, multiplier in self.multipliers.items():
             rewards = (rewards - multiplier * self.costs[name]).astype(np.float32)
+        # a session without a budget may cost a hundred times its limit: without the division, the loss of the value function
+        # would leave nothing of the policy's gradient under the common limit of its norm
+        rewards *= self._scale / (1.0 + sum(self.multipliers.values()) if self._sessions else 1.0)
         return self._seen(observation), rewards, ended, infos
 
     def _seen(self, observation: Observation) -> Observation:

@@ -53,6 +53,7 @@ OF_SESSIONS = {
     "n_envs": 256, "n_steps": 64, "batch_size": 2048, "gae_lambda": 0.97, "ent_coef": 0.01, "final_lr_fraction": 0.05,
 }  # fmt: skip
 """Defaults of PPO in sessions."""
+SESSION_RATE = 20.0  # compared with 5 and 100 on `valid`, under a limit of 80 credits
 OF_THE_MARKETPLACE = ("hidden_size", "rounds", "needed_only", "worlds")
 """Settings that sessions do not have."""
 
@@ -116,13 +117,14 @@ class Lagrangian(Settings):
     start: Amount = Field(default=0.0, description="Initial integral; a value well above 0 drives a new policy to give up.")
 
     @classmethod
-    def holding(cls, resource: str, limit: float) -> "Lagrangian":
+    def holding(cls, resource: str, limit: float, in_sessions: bool = False) -> "Lagrangian":
         """A constraint whose rates suit the unit of its resource: in proportion to 1 / limit², the defaults at a limit of 7.
 
         Where a cost is counted in another unit, multiplier and cost scale against each other, and the penalty stays the same.
+        In sessions, whose value is counted in credits, the rates are `SESSION_RATE` times as high.
         """
         default = cls(limit=limit, resource=resource)
-        scale = (7.0 / default.limit) ** 2
+        scale = (7.0 / default.limit) ** 2 * (SESSION_RATE if in_sessions else 1.0)
         return default.model_copy(update={"rate": default.rate * scale, "gain": default.gain * scale})
 
     def update(self, integral: float, mean_cost: float) -> tuple[float, float]:

@@ -68,7 +68,7 @@ def train_ppo(
             raise ConfigError("--minutes", f"expected a positive number, got {minutes!r}")
     if lagrangian is not None and algorithm == "dqn":
         raise ConfigError("lagrangian", "DQN has no constraints on costs; train PPO")
-    constraints = _constraints(lagrangian)
+    constraints = _constraints(lagrangian, in_sessions)
     check_known("split to learn from", split, LEARNING_SPLITS)
     shared: dict[str, Any] = {
         "settings": chosen.model_dump(),
@@ -141,14 +141,14 @@ def train_dqn(out: str | Path, scenario: str | Path | Scenario | None = None, se
     return train_ppo(out, scenario, seed, algorithm="dqn", **options)
 
 
-def _constraints(lagrangian: Constraints) -> tuple[Lagrangian, ...]:
+def _constraints(lagrangian: Constraints, in_sessions: bool) -> tuple[Lagrangian, ...]:
     """Constraints, each of another resource; raises ConfigError if two hold the same resource, or a limit makes no sense."""
     if lagrangian is None:
         return ()
     if isinstance(lagrangian, int | float):
         lagrangian = {"price": lagrangian}
     if isinstance(lagrangian, Mapping):
-        constraints = tuple(Lagrangian.holding(resource, limit) for resource, limit in lagrangian.items())
+        constraints = tuple(Lagrangian.holding(resource, limit, in_sessions) for resource, limit in lagrangian.items())
     else:
         constraints = (lagrangian,) if isinstance(lagrangian, Lagrangian) else tuple(lagrangian)
     resources = [constraint.resource for constraint in constraints]

@@ -8,14 +8,23 @@ from costgym.simulators.opencatp.backends.base import Backend
 BACKENDS = ("tiny", "packaged", "published")
 
 
-def make_backend(name: str, weights: str | Path | None = None, download: bool = False, device: str = "cpu") -> Backend:
+def make_backend(
+    name: str, weights: str | Path | None = None, download: bool = False, device: str = "cpu", model: str | Path | None = None
+) -> Backend:
     """A back-end with the given, shipped, packaged or cached weights.
 
-    Raises ConfigError where another back-end than `published` is to download, or `packaged` gets a folder of weights.
+    `model`: the folder of a language model, which is the text tools of `packaged`.
+
+    Raises ConfigError where another back-end than `published` is to download, `packaged` gets a folder of weights, or another
+    one a model.
     """
     check_known("back-end", name, BACKENDS)
     if weights is not None and not Path(weights).is_dir():
         raise DataError(weights, "expected a folder of weights")
+    if model is not None and name != "packaged":
+        raise ConfigError("--model", f"the {name} back-end has text tools of its own; only --backend packaged takes a model")
+    if model is not None and not Path(model).is_dir():
+        raise DataError(model, "expected the folder of a language model")
     if name == "published":
         from costgym.simulators.opencatp.backends.published import PublishedBackend
 
@@ -28,7 +37,7 @@ def make_backend(name: str, weights: str | Path | None = None, download: bool = 
         require("torch", "packaged")
         from costgym.simulators.opencatp.backends.packaged import PackagedBackend
 
-        return PackagedBackend(device)
+        return PackagedBackend(device, model=model)
     from costgym.simulators.opencatp.backends.tiny import WEIGHTS, TinyBackend
 
     return TinyBackend(WEIGHTS if weights is None else weights, device)

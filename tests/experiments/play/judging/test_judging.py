@@ -13,7 +13,7 @@ from costgym.experiments.play.judging.verdicts import Case, messages_for, read_v
 from costgym.simulators.calls import Usage
 from costgym.simulators.tasks import Need, fact_in, normalise
 from tests.helpers.command_line import invoke
-from tests.helpers.model_server import said
+from tests.helpers.model_server import wire_reply
 
 JUDGE = "openai:acme/judge,tries=1"
 ROOT = Path(__file__).parents[4]
@@ -34,7 +34,7 @@ def literal(request):
     """A judge that looks for the facts as they are written."""
     facts, answer = parts(request)
     passes = all(fact_in(fact, normalise(answer)) for fact in facts)
-    return said(f"I looked.\nVERDICT: {'PASS' if passes else 'FAIL'}", prompt=1000, completion=100)
+    return wire_reply(f"I looked.\nVERDICT: {'PASS' if passes else 'FAIL'}", prompt=1000, completion=100)
 
 
 @pytest.fixture
@@ -149,7 +149,7 @@ def test_a_finished_run_is_judged_later_and_asks_once(server, tmp_path):
 
 
 def test_what_states_no_verdict_is_no_pass_and_is_counted(server, tmp_path):
-    server.answers = lambda request: said("It looks fine to me.")
+    server.answers = lambda request: wire_reply("It looks fine to me.")
     assert board(tmp_path / "run", "--judge", JUDGE).exit_code == 0
     document, row = row_of(tmp_path / "run")
     assert row["model_judge_pass_rate"] == 0.0 and row["unparsable_verdicts"] > 0

@@ -54,7 +54,7 @@ def test_every_world_has_every_kind_of_dataset() -> None:
 @pytest.mark.parametrize("world", WORLDS)
 def test_the_evaluation_environment_plays_tasks_that_are_not_in_the_data(world: str, root: Path) -> None:
     dataset = load(f"costgym/{world}/mixed-v0", root)
-    train, test = (dataset.recover_environment(eval_env=each).unwrapped for each in (False, True))
+    train, test = (dataset.recover_environment(eval_env=evaluating).unwrapped for evaluating in (False, True))
     assert (train.split, test.split) == ("train", "test")
     played = {int(about["options"]["task"]) for about in dataset.storage.get_episode_metadata(range(dataset.total_episodes))}
     assert played <= set(train.numbers) and not played & set(test.numbers)
@@ -83,18 +83,18 @@ def test_costs_masks_and_probabilities_belong_to_the_actions(world: str, flat: s
         plain = costgym.make(env.spec.id, **env.spec.kwargs)
         agent = makers[index // 10]
         behaviour = getattr(agent, "probabilities", None)
-        seen, told = plain.reset(seed=int(about["seed"]), options=options)
-        begin(agent, plain, seen, told, 0)
+        seen, plain_info = plain.reset(seed=int(about["seed"]), options=options)
+        begin(agent, plain, seen, plain_info, 0)
         for step, action in enumerate(episode.actions):
             if flat:
                 assert np.array_equal(observation, episode.observations[step])
-            chance = 1.0 if behaviour is None else behaviour(seen, told)[action]
+            chance = 1.0 if behaviour is None else behaviour(seen, plain_info)[action]
             assert episode.infos["log_probabilities"][step] == pytest.approx(np.log(chance), abs=1e-12)
             assert episode.infos["action_mask"][step].tolist() == info["action_mask"].tolist() and info["action_mask"][action]
             if isinstance(agent, SoftAgent):
                 agent.took(int(action))
             observation, reward, terminated, truncated, info = env.step(action)
-            seen, _, _, _, told = plain.step(action)
+            seen, _, _, _, plain_info = plain.step(action)
             assert (reward, info["cost"]) == (episode.rewards[step], episode.infos["costs"][step])
             assert info["cost_seconds"] == episode.infos["costs_seconds"][step]
         assert (terminated, truncated) == (episode.terminations[-1], episode.truncations[-1])
@@ -104,11 +104,12 @@ def test_costs_masks_and_probabilities_belong_to_the_actions(world: str, flat: s
 def test_sessions_under_budget_keep_a_reserve(root: Path) -> None:
     build("costgym/sessions-v1/under-budget-v0", root, episodes=8)
     for episode in load("costgym/sessions-v1/under-budget-v0", root):
-        calls, kept = episode.actions < 24, np.zeros(len(episode.actions), np.bool_)
+        calls, reserve = episode.actions < 24, np.zeros(len(episode.actions), np.bool_)
         for name in ("budget_remaining_price", "budget_remaining_seconds"):
             left = episode.infos[name]
-            kept |= left[:-1] <= (1.0 - SHARE) * left[0]
-        assert kept.any() and calls.any() and not (calls & kept).any() and episode.infos["budget_remaining_price"][-1] > 0.0
+            reserve |= left[:-1] <= (1.0 - SHARE) * left[0]
+        assert reserve.any() and calls.any() and not (calls & reserve).any()
+        assert episode.infos["budget_remaining_price"][-1] > 0.0
         assert np.exp(episode.infos["log_probabilities"]).min() > 0.0 and episode.terminations[-1]
 
 
@@ -243,7 +244,7 @@ def test_a_stage_plays_the_network_of_the_run() -> None:
         layer.load_state_dict({"weight": torch.from_numpy(weight.T.copy()), "bias": torch.from_numpy(bias.copy())})
         layers += [layer, torch.nn.Tanh()]
     wanted = torch.softmax(torch.nn.Sequential(*layers[:-1])(torch.from_numpy(x))[0], -1).detach().numpy()
-    found = agent.probabilities({"all": x[0]}, {"action_mask": np.ones(17, bool)})
-    assert found == pytest.approx(wanted, abs=1e-12)
+    probabilities = agent.probabilities({"all": x[0]}, {"action_mask": np.ones(17, bool)})
+    assert probabilities == pytest.approx(wanted, abs=1e-12)
     with pytest.raises(costgym.ConfigError, match="from 0 to 5"):
         StageAgent("marketplace", 6)

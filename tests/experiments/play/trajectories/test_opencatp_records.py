@@ -26,7 +26,7 @@ from costgym.simulators.opencatp.scoring.evaluation import shipped_outcomes
 from costgym.simulators.opencatp.scoring.table import TABLE
 from tests.helpers.opencatp_runs import CALLS, PLAN, VIEWS, collection, view, view_of
 from tests.helpers.opencatp_scores import RuleScores
-from tests.helpers.records import places, tampered
+from tests.helpers.records import leaf_paths, tampered
 
 IN = "input_of_query"
 
@@ -223,7 +223,7 @@ def test_every_edited_value_of_a_record_is_found_and_named(collected: Path, tmp_
     generator = np.random.default_rng(2)
     for line in (lines[0], lines[5], lines[11]):
         document = json.loads(line)
-        leaves = places(document)
+        leaves = leaf_paths(document)
         chosen = [*{path[0]: path for path in leaves}.values(), *(("final", name) for name in document["final"])]
         chosen += [leaves[int(i)] for i in generator.integers(len(leaves), size=15)]
         for path in chosen:

@@ -11,7 +11,7 @@ from costgym.agents.base import NUMERIC, TEXT
 from costgym.experiments.board.verify import verify
 from costgym.experiments.play.collect import collect
 from costgym.experiments.play.episodes import play_many
-from tests.helpers.records import Dice, places, tampered
+from tests.helpers.records import Dice, leaf_paths, tampered
 
 
 @pytest.fixture(scope="module", params=[NUMERIC, TEXT])
@@ -51,7 +51,7 @@ def test_every_tampered_field_is_found_and_named(collected: Path, tmp_path: Path
     edits = 0
     for number in (1, 4, 9):
         document = json.loads(lines[number])
-        leaves = places(document)
+        leaves = leaf_paths(document)
         chosen = {path[0]: path for path in leaves}  # one leaf of every field, then more at random
         more = [leaves[int(i)] for i in generator.integers(len(leaves), size=15)]
         for path in [*chosen.values(), *more]:
