@@ -281,6 +281,7 @@ def datasets(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.mark.native
 @pytest.mark.parametrize("method", ["cql", "dt", pytest.param("iql", marks=pytest.mark.slow)])
 def test_methods_learn_sessions_from_a_named_dataset(
     method: str, datasets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -296,6 +297,7 @@ def test_methods_learn_sessions_from_a_named_dataset(
     assert "learnt from `costgym/sessions-v1/medium-v0`" in table(rows(results[:1]))
 
 
+@pytest.mark.native
 def test_sessions_side_by_side_are_measured_as_one_by_one() -> None:
     pytest.importorskip("numba")
 

@@ -36,7 +36,8 @@ def train_ppo(
     algorithm: Literal["ppo", "dqn"] = "ppo",
     **settings: Any,
 ) -> TrainingResult:
-    """Train MaskablePPO into the folder of a run, the agent ``sb3:OUT``; the same seed and steps give the same weights.
+    """Train MaskablePPO into the folder of a run, the agent ``sb3:OUT``; the same seed and steps give the same weights on the
+    same kind of processor, whose instructions decide how PyTorch rounds sums.
 
     `env` is ``costgym/Marketplace-v0``, or sessions, whose agent is ``sessions:OUT``: ``costgym/MarketplaceSession-v1``, one of
     its levels' ids, or version 0. `scenario`, None for ``marketplace``, may be a folder of worlds, such as ``worlds/train``:
