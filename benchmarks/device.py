@@ -178,28 +178,31 @@ def main() -> int:
     parser.add_argument("--sizes", default=SIZES, help="numbers of environments")
     parser.add_argument("--seconds", type=float, default=2.0, help="of a measurement")
     parser.add_argument("--json", type=Path)
-    given = parser.parse_args()
+    options = parser.parse_args()
     report: dict[str, Any] = {"compared": [], "rows": [], "limits": {}}
-    sizes = [int(size) for size in given.sizes.split(",")]
+    sizes = [int(size) for size in options.sizes.split(",")]
     for env_id in ON_GPU:
         for graph in (False, True):
-            found = compare_device(env_id, given.device, min(4096, *sizes), given.steps, graph=graph)
-            report["compared"].append({**found, "graph": graph})
-            where = f", first at {found['first']}" if found["differences"] else ""
-            print(f"{env_id}, graph={graph}: {found['differences']} of {found['steps']:,} steps differ{where}", flush=True)
+            comparison = compare_device(env_id, options.device, min(4096, *sizes), options.steps, graph=graph)
+            report["compared"].append({**comparison, "graph": graph})
+            where = f", first at {comparison['first']}" if comparison["differences"] else ""
+            print(
+                f"{env_id}, graph={graph}: {comparison['differences']} of {comparison['steps']:,} steps differ{where}",
+                flush=True,
+            )
         eager = 0.0
         for size in sizes:
-            rows = [measure_device(env_id, given.device, size, given.seconds, graph=graph) for graph in (False, True)]
+            rows = [measure_device(env_id, options.device, size, options.seconds, graph=graph) for graph in (False, True)]
             report["rows"] += [{**row, "graph": graph} for row, graph in zip(rows, (False, True), strict=True)]
             eager = rows[0]["step_s"]
             rates = [row["steps_per_second"] / 1e6 for row in rows]
             print(f"{env_id} {size:9,}: {rates[0]:8.2f} eager, {rates[1]:8.2f} in a graph, million steps/s", flush=True)
-        report["limits"][env_id] = found = limits(env_id, given.device, sizes[-1], eager)
-        print(f"{env_id}: limited by {found['limiter']}; {found}", flush=True)
-    if given.device != "cpu":
-        report["gpu"] = require("torch", "train").cuda.get_device_name(given.device)
-    write_report(report, given.json, ("numpy", "numba", "torch"))
-    return int(any(found["differences"] for found in report["compared"]))
+        report["limits"][env_id] = limit = limits(env_id, options.device, sizes[-1], eager)
+        print(f"{env_id}: limited by {limit['limiter']}; {limit}", flush=True)
+    if options.device != "cpu":
+        report["gpu"] = require("torch", "train").cuda.get_device_name(options.device)
+    write_report(report, options.json, ("numpy", "numba", "torch"))
+    return int(any(comparison["differences"] for comparison in report["compared"]))
 
 
 if __name__ == "__main__":

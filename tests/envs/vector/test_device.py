@@ -71,7 +71,7 @@ class Replays(Cpu):
         with Mode():
             play()
         self.recorded = None
-        return lambda: [each() for each in recorded]
+        return lambda: [launch() for launch in recorded]
 
 
 def assert_equal(tensors: Any, arrays: Any, ended: Any = None) -> None:
@@ -176,11 +176,11 @@ def play_both(name: str, **settings: Any) -> None:
             assert_equal(device.action_masks(), mask)
             actions = (generator.random(mask.shape) * mask).argmax(axis=1)
             results = native.step(actions)
-            found = device.step(torch.from_numpy(actions))
+            tensors = device.step(torch.from_numpy(actions))
             if "final_obs" not in results[-1]:  # a device does not look whether any has ended, and always hands them out
-                for key in [key for key in found[-1] if key.removeprefix("_") in ("final_obs", "final_info")]:
-                    del found[-1][key]
-            assert_equal(found, results)
+                for key in [key for key in tensors[-1] if key.removeprefix("_") in ("final_obs", "final_info")]:
+                    del tensors[-1][key]
+            assert_equal(tensors, results)
             ended = results[2] | results[3]
             if mode is AutoresetMode.DISABLED and ended.any():
                 options = {"reset_mask": ended}
@@ -189,17 +189,17 @@ def play_both(name: str, **settings: Any) -> None:
 
 def test_lanes_copy_a_row_together_in_wide_words_and_in_narrow_ones() -> None:
     @numba.njit
-    def copy_all(target: Any, source: Any, places: Any) -> None:
+    def copy_all(target: Any, source: Any, next_row: Any) -> None:
         for k in range(source.shape[0]):
-            i = take_place(places)
+            i = take_place(next_row)
             for lane in range(4):
                 copy_share(target, i, source, k, lane, 4)
 
     for columns in (16, 5):  # rows of 64 bytes, all aligned to 16, and of 20
         source = np.random.default_rng(0).random((3, columns), np.float32)
-        target, places = np.zeros((4, columns), np.float32), np.ones(1, np.int64)
-        copy_all(target, source, places)
-        assert places[0] == 4 and target[0].sum() == 0 and target[1:].tobytes() == source.tobytes()
+        target, next_row = np.zeros((4, columns), np.float32), np.ones(1, np.int64)
+        copy_all(target, source, next_row)
+        assert next_row[0] == 4 and target[0].sum() == 0 and target[1:].tobytes() == source.tobytes()
 
 
 @pytest.mark.slow

@@ -82,10 +82,10 @@ def test_a_warp_reads_a_field_from_words_in_a_row() -> None:
 
     blocks = by_field(some_records())
     numbered = np.arange(blocks.nbytes // WORD, dtype=np.uint64).view(blocks.dtype).reshape(blocks.shape)  # a word is its place
-    places = np.zeros((2 * WARP, COLUMNS), np.int64)
-    read(numbered, places)
-    first = places[::WARP]
-    assert (places.reshape(2, WARP, COLUMNS) == first[:, None] + np.arange(WARP)[:, None]).all()
+    addresses = np.zeros((2 * WARP, COLUMNS), np.int64)
+    read(numbered, addresses)
+    first = addresses[::WARP]
+    assert (addresses.reshape(2, WARP, COLUMNS) == first[:, None] + np.arange(WARP)[:, None]).all()
     assert (first % WARP == 0).all() and len(set(first.ravel())) == first.size
 
 

@@ -26,9 +26,10 @@ class TextWriter:
         self._torch, transformers = require("torch", "packaged"), require("transformers", "packaged")
         self.folder, self.device, self.batch_size = Path(folder), device, batch_size
         try:
-            options = {"local_files_only": True}
-            self._tokenizer = transformers.AutoTokenizer.from_pretrained(str(folder), padding_side="left", **options)
-            self._network = transformers.AutoModelForCausalLM.from_pretrained(str(folder), **options).float().eval().to(device)
+            of_folder = {"pretrained_model_name_or_path": str(folder), "local_files_only": True}
+            self._tokenizer = transformers.AutoTokenizer.from_pretrained(padding_side="left", **of_folder)
+            network = transformers.AutoModelForCausalLM.from_pretrained(use_safetensors=True, **of_folder)  # never a pickle
+            self._network = network.float().eval().to(device)
         except (OSError, ValueError, KeyError) as error:
             reason = str(error).splitlines()[0][:200]
             raise DataError(folder, f"no causal language model that can be loaded ({reason}); name a model's folder") from error
@@ -47,8 +48,8 @@ class TextWriter:
         request = f"{REQUESTS[tool]}\n\n{text}"
         if self._tokenizer.chat_template is None:
             return f"{request}\n\nAnswer:"
-        asked = [{"role": "user", "content": request}]
-        return str(self._tokenizer.apply_chat_template(asked, tokenize=False, add_generation_prompt=True))
+        messages = [{"role": "user", "content": request}]
+        return str(self._tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
 
     def _read(self, prompts: list[str]) -> Any:
         read = self._tokenizer(prompts, return_tensors="pt", padding=True, truncation=True, max_length=LONGEST)
@@ -59,7 +60,7 @@ class TextWriter:
         made = self._network.generate(**read, **limits)[:, read["input_ids"].shape[1] :]
         texts = self._tokenizer.batch_decode(made, skip_special_tokens=True)
         lines = [[line for line in text.splitlines() if line.strip()] for text in texts]
-        return [" ".join(each[0].split()) if each else "" for each in lines]  # a table holds one line a text
+        return [" ".join(written[0].split()) if written else "" for written in lines]  # a table holds one line a text
 
     def _moods(self, read: Any) -> list[str]:
         scores = self._network(**read).logits[:, -1]
