@@ -166,6 +166,8 @@ def _ppo_of_sessions(unit: Unit, split: str, budget: Budget | None) -> Any:
 
     limits: dict[str, Any] = {} if budget is None else {"budget": dict(budget)}
     env = ToolVecEnv(SESSION_ENVS, env_id=unit.env, split=split, **limits)
+    env.reset()
+    env.step(env.action_masks().argmax(1))  # compiles the kernels, which does not count as training
     env.seed(unit.seed)
     network = {"network": env.env.scalar.rules}
     return MaskablePPO(SessionPolicy, env, gamma=1.0, seed=unit.seed, device="cpu", policy_kwargs=network, **OF_SESSIONS)

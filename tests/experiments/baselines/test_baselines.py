@@ -333,6 +333,7 @@ def test_a_decision_transformer_looks_back_within_an_episode_and_learns_what_was
     assert steps[:, -1].tolist() == [2, 1] and index.shape == (2, STEPS)
 
 
+@pytest.mark.native
 @pytest.mark.parametrize("method", ["ppo-lagrangian", pytest.param("pid-lagrangian", marks=pytest.mark.slow)])
 def test_under_a_limit_learners_of_sessions_play_without_the_budget_and_rules_within_the_limit(
     method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
