@@ -60,7 +60,7 @@ CAUSES: dict[str, tuple[dict[str, float], bool]] = {
     "outages": ({"outage_every_s": NEVER_S}, True),
     "all three": ({"ttl_s": NEVER_S, "outage_every_s": NEVER_S}, False),
 }
-"""What is taken away: arguments of the environment, and whether the limit on seconds holds."""
+"""By the cause that is removed: arguments of the environment, and whether the limit on seconds still holds."""
 Shares = NDArray[np.float64]
 
 

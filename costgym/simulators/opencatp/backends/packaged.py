@@ -254,7 +254,7 @@ class PackagedBackend:
             return [network(as_tensor(images[start : start + self.batch_size], self.device)) for start in starts]
 
     def sources(self) -> dict[str, str]:
-        """What each tool's weights come from: the package and its version, the name of the model's folder, or ``tiny``."""
+        """Where each tool's weights come from: the package and its version, the name of the model's folder, or ``tiny``."""
         names = {tool: f"{package} {metadata.version(package)}" for tool, package in PACKAGES.items()}
         if self.model is not None:
             names |= dict.fromkeys(TEXT_TOOLS, self.model.name)

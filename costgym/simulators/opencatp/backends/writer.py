@@ -37,7 +37,7 @@ class TextWriter:
             self._tokenizer.pad_token = self._tokenizer.eos_token
 
     def write(self, tool: str, texts: Sequence[str]) -> list[str]:
-        """What a text tool makes of texts, one line each."""
+        """The outputs of a text tool, one line for each text."""
         parts = [texts[at : at + self.batch_size] for at in range(0, len(texts), self.batch_size)]
         with self._torch.inference_mode():
             step = self._moods if tool == "sentiment_analysis" else self._answers

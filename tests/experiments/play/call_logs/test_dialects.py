@@ -262,4 +262,4 @@ def test_a_wrong_type_in_any_field_is_a_reading_or_one_sentence(tmp_path: Path) 
                     read_log(path)
                 except DataError as error:
                     assert "\n" not in str(error) and len(str(error)) < 700
-    assert tried > 500
+    assert tried > (500 if shapes() == ["none"] else 1_000)  # without the sample logs there are fewer documents
