@@ -13,7 +13,7 @@ from costgym.simulators.rules import layout
 from costgym.simulators.status import Status
 
 BY_THEMSELVES = frozenset(
-    {"advance", "complete", "complete_in_session", "end", "end_query", "happen", "reach", "start_waiting", "step"}
+    {"advance", "complete", "complete_in_session", "end", "end_query", "happen", "reach", "refuse", "start_waiting", "step"}
 )
 """Functions that are compiled once and called. All others are small or called once, and compiled into their callers."""
 

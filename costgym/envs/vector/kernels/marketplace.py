@@ -168,7 +168,7 @@ def step_row(tables: Any, rules: Any, state: Any, view: Any, out: Any, streams: 
     return _end_step(tables, rules, state, view, out, i, touched, before, needs, begins)
 
 
-@inlined
+@row
 def _played(tables: Any, rules: Any, state: Any, view: Any, out: Any, actions: Any, i: int) -> Any:
     """Play an action; returns what of `tools` is to be written, what had been spent before, and whether `needs` change."""
     e = record_at(state.episodes, i)
@@ -178,7 +178,7 @@ def _played(tables: Any, rules: Any, state: Any, view: Any, out: Any, actions: A
     return ALL if view.fresh else touched, before, needs
 
 
-@inlined
+@row
 def _end_step(
     tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, touched: int, before: Any, needs: bool, begins: bool
 ) -> Any:
@@ -319,7 +319,7 @@ def _ready(tables: Any, e: Any) -> Any:
     return ready
 
 
-@inlined
+@row
 def _act(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, action: Any) -> Any:
     """Play one action; returns the row of `tools` that changed, ALL, or -1 for none."""
     e = record_at(state.episodes, i)

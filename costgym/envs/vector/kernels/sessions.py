@@ -18,7 +18,7 @@ from costgym.simulators.batch import sessions as play
 from costgym.simulators.batch.arguments import bound_arguments
 from costgym.simulators.batch.compile import compiled_form
 from costgym.simulators.batch.memory import clear_row, copy_row, record_at, record_in, record_type, take_place
-from costgym.simulators.batch.rng import compiled, inlined, internal, next_draw, prange, threaded
+from costgym.simulators.batch.rng import compiled, inlined, internal, next_draw, prange, row, threaded
 from costgym.simulators.status import Status
 
 __all__ = [
@@ -109,7 +109,7 @@ def reset_where(bound: Any, out: Any, starts: Any, where: Any, show_all: bool) -
     return 0  # an episode begins with room
 
 
-@inlined
+@row
 def reset_row(
     tables: Any, rules: Any, state: Any, view: Any, out: Any, streams: Any, starts: Any, where: Any, show_all: bool, i: int
 ) -> None:
@@ -148,7 +148,7 @@ def play_one(bound: Any, action: int, task: int, seed: int) -> Any:
     return step_row(tables, rules, state, view, out, streams, actions, starts, 0)
 
 
-@inlined
+@row
 def step_row(tables: Any, rules: Any, state: Any, view: Any, out: Any, streams: Any, actions: Any, starts: Any, i: int) -> Any:
     """Play an action in episode i, or begin the next one; returns the number of places that it uses."""
     begins = view.autoreset and record_at(state.episodes, i).ended
@@ -160,7 +160,7 @@ def step_row(tables: Any, rules: Any, state: Any, view: Any, out: Any, streams: 
     return _end_step(tables, rules, state, view, out, i, before, value, begins)
 
 
-@inlined
+@row
 def _played(tables: Any, rules: Any, state: Any, view: Any, actions: Any, i: int) -> Any:
     """Play an action; returns what had been spent and the value of the queries that had passed before."""
     before, value = spent(record_at(state.episodes, i)), record_at(state.sessions.progress, i).value
@@ -169,7 +169,7 @@ def _played(tables: Any, rules: Any, state: Any, view: Any, actions: Any, i: int
     return before, value
 
 
-@inlined
+@row
 def _end_step(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, before: Any, value: float, begins: bool) -> Any:
     """Write what a step returns; returns the number of places that the episode uses."""
     e = record_at(state.episodes, i)
@@ -266,7 +266,7 @@ def _open_fixed(tables: Any, sessions: Any, view: Any, array: Any, i: int, first
         array[i, slot, kinds + sessions.offers[i, slot]] = _WHOLE
 
 
-@inlined
+@row
 def _act(tables: Any, rules: Any, state: Any, view: Any, i: int, action: Any) -> None:
     """Play one action."""
     e, sessions = record_at(state.episodes, i), state.sessions
@@ -331,7 +331,7 @@ def _show_running(state: Any, view: Any, i: int) -> None:
         tools[i, called, first + 2] = shown_as.ago(e.now - record_in(state.bills, i, index).started)
 
 
-@inlined
+@internal
 def _take(state: Any, view: Any, i: int, slot: Any, status: Any, ran: bool) -> None:
     """Take in how a call ended or was refused."""
     e, tools, seen = record_at(state.episodes, i), view.tools, record_in(view.seen, i, slot)
