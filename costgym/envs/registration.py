@@ -4,6 +4,7 @@ import ast
 import importlib
 import importlib.util
 import inspect
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -128,7 +129,12 @@ def worlds_of(env_id: str) -> tuple[int, ...]:
 def _definitions(env_id: str) -> list[ast.ClassDef]:
     """The class of an environment and its bases in the same file, which is read: importing all environments takes a second."""
     check_environment(env_id)
-    module, _, name = str(gym.spec(env_id).entry_point).partition(":")
+    return _parsed(str(gym.spec(env_id).entry_point))
+
+
+@cache  # the many episodes of a run ask for the same few classes
+def _parsed(entry_point: str) -> list[ast.ClassDef]:
+    module, _, name = entry_point.partition(":")
     spec = importlib.util.find_spec(module)
     assert spec is not None and spec.origin is not None
     parsed = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
