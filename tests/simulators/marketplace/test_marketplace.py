@@ -287,10 +287,8 @@ def test_the_bytes_are_the_same_in_every_process():
 
 
 def test_reading_order_does_not_matter():
-    size: dict[str, int] = {"tools": 120, "providers": 24, "categories": 8}
-    forwards, backwards = (generate_marketplace(2, **size, tasks={"train": 30}) for _ in range(2))  # type: ignore[arg-type]
-        generate_marketplace(2, tools=120, providers=24, categories=8, tasks={"train": 30}) for _ in range(2)
-    )
+    size = {"tools": 120, "providers": 24, "categories": 8, "tasks": {"train": 30}}
+    forwards, backwards = generate_marketplace(2, **size), generate_marketplace(2, **size)
     assert list(reversed([backwards.tasks[n] for n in reversed(range(30))])) == list(forwards.tasks)
 
 
