@@ -112,7 +112,7 @@ def records() -> Iterator[tuple[str, Any]]:
         "lists of keys 200 deep",
         {"resourceSpans": [{"scopeSpans": [{"spans": [{"name": "a", **times, "attributes": attributes}]}]}]},
     )
-    for kind in (None, 1, "x", [], {}, [None], [1], {"a": None}, True, 1e308):
+    for kind in (None, "x", {}, [None], {"a": None}, 1e308):
         yield f"resources of {kind!r}", {"resourceSpans": kind}
         yield f"spans of {kind!r}", {"resourceSpans": [{"scopeSpans": [{"spans": kind}]}]}
         yield f"a payload of {kind!r}", [{"type": "response_item", "timestamp": kind, "payload": kind}] * 2
