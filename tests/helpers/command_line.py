@@ -8,11 +8,21 @@ import subprocess
 import sys
 from typing import Any
 
+import pytest
 import typer.testing
 
 from costgym.cli.app import app
+from costgym.experiments.play.execution import engine
 
-PRELOADED = ("pytest", __name__, "costgym.cli.data.records", "costgym.cli.play.leaderboard", "costgym.cli.share.submit")
+PRELOADED = (
+    "pytest",
+    "tests.helpers.epochs",
+    "costgym.cli.data.records",
+    "costgym.cli.play.leaderboard",
+    "costgym.cli.share.submit",
+    "costgym.experiments.board.store.store",
+    __name__,
+)
 
 
 def costgym(*arguments: object, hash_seed: str = "0", check: bool = True) -> subprocess.CompletedProcess[str]:
@@ -38,6 +48,11 @@ def processes() -> Any:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(list(PRELOADED))
     return context
+
+
+def fork_workers(patch: pytest.MonkeyPatch) -> None:
+    """Let workers of engines be such forks, too; they have the environment's variables of the first one."""
+    patch.setattr(engine, "get_context", lambda method: processes())
 
 
 def _run_and_die(moment: str, left: int, arguments: tuple[str, ...]) -> None:

@@ -31,7 +31,7 @@ from costgym.experiments.board.verify import verify
 from costgym.experiments.play.execution import engine
 from costgym.experiments.play.execution.engine import Local
 from costgym.simulators.errors import ConfigError, DataError, UnknownName
-from tests.helpers.command_line import invoke, killed_after
+from tests.helpers.command_line import fork_workers, invoke, killed_after
 from tests.helpers.epochs import board, entry, epoch, rows, with_secret
 
 needs_sandbox = pytest.mark.skipif(bool(why_not()), reason=f"no sandbox here: {why_not()}")
@@ -169,8 +169,9 @@ def test_before_the_end_nothing_tells_of_a_task_a_seed_or_an_episode(judged: Pat
 
 
 def test_once_the_secret_is_published_everything_is_replayed_from_nothing(
-    entries: Path, judged: Path, revealed: Path, begun: Path
+    entries: Path, judged: Path, revealed: Path, begun: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    fork_workers(monkeypatch)
     before, after = (json.loads((shown / "leaderboard.json").read_text()) for shown in (judged / "board", revealed))
     verdict = verify(revealed)
     assert verdict.verified and verdict.episodes == 8 * len(before["rows"])
