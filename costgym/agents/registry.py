@@ -482,6 +482,14 @@ def find_agent(name: str, env_id: str | None = None) -> AgentEntry:
 
     Raises UnknownName where `env_id` (None: any environment) has no such agent, and DataError for an unreadable file.
     """
+    entry = known_agent(name, env_id)
+    if entry is None:
+        raise _unknown(name, env_id)
+    return entry
+
+
+def known_agent(name: str, env_id: str | None = None) -> AgentEntry | None:
+    """`find_agent`, but None where the environment has no such agent: the error that lists the others takes long to make."""
     base, suffixes = read_agent_name(name, env_id)
     if is_custom(name):
         agent = custom_agent(name)
@@ -500,7 +508,10 @@ def find_agent(name: str, env_id: str | None = None) -> AgentEntry:
         fits = not suffixes or (entry.composes and (TEXT in entry.env_ids or NOT_IN_SESSIONS.keys().isdisjoint(suffixes)))
         if fits and (view is None or view in entry.env_ids):
             return _with_access(entry, suffixes) if suffixes else entry
-    raise _unknown(name, env_id)
+    unknown = _unknown(name, env_id) if view == SESSION_CHAT else None
+    if isinstance(unknown, ConfigError):
+        raise unknown
+    return None
 
 
 def _refuse_command(request: AgentRequest) -> Agent:
