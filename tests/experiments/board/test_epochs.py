@@ -31,6 +31,7 @@ from costgym.experiments.board.verify import verify
 from costgym.experiments.play.execution import engine
 from costgym.experiments.play.execution.engine import Local
 from costgym.simulators.errors import ConfigError, DataError, UnknownName
+from tests.helpers.agent_processes import fork_agents
 from tests.helpers.command_line import fork_workers, invoke, killed_after
 from tests.helpers.epochs import board, entry, epoch, rows, with_secret
 
@@ -435,9 +436,7 @@ def test_a_process_that_breaks_the_judges_own_code_has_failed_in_that_episode(
     spring: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = read_epoch(spring).secret_run("s" * 64, {"numbers": ("own.py:Mine",)})
-    [track] = config.tracks
-    config = config.model_copy(update={"tracks": (track.model_copy(update={"seeds": 1}),)})  # so that one process is enough
-    monkeypatch.setattr(playing, "PASSES", 1)
+    fork_agents(monkeypatch)
     (tmp_path / "own.py").write_text(OWN)
     play_many = playing.play_many
 
