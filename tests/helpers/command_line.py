@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from typing import Any
+from unittest.mock import patch
 
 import typer.testing
 
@@ -24,5 +25,7 @@ def costgym(*arguments: object, hash_seed: str = "0", check: bool = True) -> sub
 
 
 def invoke(*arguments: object, columns: int = 200) -> Any:
-    """Run a command in this process; its output, its errors and its exit code."""
-    return typer.testing.CliRunner().invoke(app, [*map(str, arguments)], env={"COLUMNS": str(columns)})
+    """Run a command in this process; its output, its errors and its exit code. Without `--jobs` it starts no other process,
+    which would import and build everything again."""
+    with patch("os.sched_getaffinity", lambda _: {0}, create=True):
+        return typer.testing.CliRunner().invoke(app, [*map(str, arguments)], env={"COLUMNS": str(columns)})
