@@ -529,14 +529,19 @@ def run_folder(name: str) -> Path:
 
 def agents(env_id: str | None = None) -> list[AgentEntry]:
     """Return the agents of an environment, or of all: the table with the usual compositions, and the trained ones that ship."""
+    view = None if env_id is None else view_of(env_id)
+    return [entry for entry in _all_agents(tuple(zoo_names())) if view is None or view in entry.env_ids]
+
+
+@lru_cache(maxsize=1)  # every message about an unknown name lists them
+def _all_agents(zoo: tuple[str, ...]) -> tuple[AgentEntry, ...]:
     entries = []
-    for entry in (*_AGENTS, *filter(None, map(_trained, zoo_names()))):
-        if env_id is None or view_of(env_id) in entry.env_ids:
-            entries.append(entry)
-            if entry.composes:
-                usual = (suffixes for suffixes in _USUAL_COMBINATIONS if not _without_meaning(entry.name, suffixes))
-                entries += [_with_access(entry, suffixes) for suffixes in usual]
-    return entries
+    for entry in (*_AGENTS, *filter(None, map(_trained, zoo))):
+        entries.append(entry)
+        if entry.composes:
+            usual = (suffixes for suffixes in _USUAL_COMBINATIONS if not _without_meaning(entry.name, suffixes))
+            entries += [_with_access(entry, suffixes) for suffixes in usual]
+    return tuple(entries)
 
 
 def parts_of_names() -> dict[str, str]:
