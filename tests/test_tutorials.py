@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 FOLDER = Path(__file__).parent.parent / "docs" / "tutorials"
-SLOW = {"train_and_look"}
+SLOW = {"own_tools", "train_and_look"}
 
 
 def texts(cell: Any) -> list[tuple[str, str]]:

@@ -482,6 +482,14 @@ def find_agent(name: str, env_id: str | None = None) -> AgentEntry:
 
     Raises UnknownName where `env_id` (None: any environment) has no such agent, and DataError for an unreadable file.
     """
+    entry = known_agent(name, env_id)
+    if entry is None:
+        raise _unknown(name, env_id)
+    return entry
+
+
+def known_agent(name: str, env_id: str | None = None) -> AgentEntry | None:
+    """`find_agent`, but None where the environment has no such agent: the error that lists the others takes long to make."""
     base, suffixes = read_agent_name(name, env_id)
     if is_custom(name):
         agent = custom_agent(name)
@@ -500,7 +508,10 @@ def find_agent(name: str, env_id: str | None = None) -> AgentEntry:
         fits = not suffixes or (entry.composes and (TEXT in entry.env_ids or NOT_IN_SESSIONS.keys().isdisjoint(suffixes)))
         if fits and (view is None or view in entry.env_ids):
             return _with_access(entry, suffixes) if suffixes else entry
-    raise _unknown(name, env_id)
+    unknown = _unknown(name, env_id) if view == SESSION_CHAT else None
+    if isinstance(unknown, ConfigError):
+        raise unknown
+    return None
 
 
 def _refuse_command(request: AgentRequest) -> Agent:
@@ -518,14 +529,19 @@ def run_folder(name: str) -> Path:
 
 def agents(env_id: str | None = None) -> list[AgentEntry]:
     """Return the agents of an environment, or of all: the table with the usual compositions, and the trained ones that ship."""
+    view = None if env_id is None else view_of(env_id)
+    return [entry for entry in _all_agents(tuple(zoo_names())) if view is None or view in entry.env_ids]
+
+
+@lru_cache(maxsize=1)  # every message about an unknown name lists them
+def _all_agents(zoo: tuple[str, ...]) -> tuple[AgentEntry, ...]:
     entries = []
-    for entry in (*_AGENTS, *filter(None, map(_trained, zoo_names()))):
-        if env_id is None or view_of(env_id) in entry.env_ids:
-            entries.append(entry)
-            if entry.composes:
-                usual = (suffixes for suffixes in _USUAL_COMBINATIONS if not _without_meaning(entry.name, suffixes))
-                entries += [_with_access(entry, suffixes) for suffixes in usual]
-    return entries
+    for entry in (*_AGENTS, *filter(None, map(_trained, zoo))):
+        entries.append(entry)
+        if entry.composes:
+            usual = (suffixes for suffixes in _USUAL_COMBINATIONS if not _without_meaning(entry.name, suffixes))
+            entries += [_with_access(entry, suffixes) for suffixes in usual]
+    return tuple(entries)
 
 
 def parts_of_names() -> dict[str, str]:

@@ -4,6 +4,7 @@ A verb's module is imported when the verb is used. Help over all verbs therefore
 """
 
 from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
@@ -92,15 +93,20 @@ class LazyGroup(Group):
 
     def load(self, name: str) -> Any:
         """Import a verb."""
-        module, _, attribute = self.entries[name].path.partition(":")
-        verb = getattr(import_module(module), attribute)
-        if isinstance(verb, typer.Typer):
-            command: Any = typer.main.get_group(verb)
-            command.name = name
-            return command
-        single = Verbs(add_completion=False)
-        single.command(name)(verb)
-        return typer.main.get_command(single)
+        return _load(name, self.entries[name].path)
+
+
+@cache
+def _load(name: str, path: str) -> Any:
+    module, _, attribute = path.partition(":")
+    verb = getattr(import_module(module), attribute)
+    if isinstance(verb, typer.Typer):
+        command: Any = typer.main.get_group(verb)
+        command.name = name
+        return command
+    single = Verbs(add_completion=False)
+    single.command(name)(verb)
+    return typer.main.get_command(single)
 
 
 class Verbs(typer.Typer):

@@ -95,7 +95,8 @@ def parameters_of(env_id: str) -> dict[str, Any]:
 
 def describe(env_id: str) -> str:
     """The first line of an environment's docstring."""
-    text = (ast.get_docstring(_definitions(env_id)[0]) or "").splitlines()[0].split(": ", 1)[-1]
+    check_environment(env_id)
+    text = (ast.get_docstring(_definitions(str(gym.spec(env_id).entry_point))[0]) or "").splitlines()[0].split(": ", 1)[-1]
     return text[:1].upper() + text[1:]
 
 
@@ -120,20 +121,20 @@ USES = {
 
 def worlds_of(env_id: str) -> tuple[int, ...]:
     """The versions of the world that an environment plays."""
-    stated = [node for definition in _definitions(env_id) for node in definition.body if isinstance(node, ast.Assign)]
+    check_environment(env_id)
+    return _worlds_of_class(str(gym.spec(env_id).entry_point))
+
+
+@cache
+def _worlds_of_class(entry_point: str) -> tuple[int, ...]:
+    stated = [node for definition in _definitions(entry_point) for node in definition.body if isinstance(node, ast.Assign)]
     worlds = (node.value for node in stated if [ast.unparse(target) for target in node.targets] == ["worlds"])
     versions: tuple[int, ...] = next(map(ast.literal_eval, worlds), BaseEnv.worlds)
     return versions
 
 
-def _definitions(env_id: str) -> list[ast.ClassDef]:
-    """The class of an environment and its bases in the same file, which is read: importing all environments takes a second."""
-    check_environment(env_id)
-    return _parsed(str(gym.spec(env_id).entry_point))
-
-
-@cache  # the many episodes of a run ask for the same few classes
-def _parsed(entry_point: str) -> list[ast.ClassDef]:
+def _definitions(entry_point: str) -> list[ast.ClassDef]:
+    """A class and its bases in the same file, which is read: importing all environments takes a second."""
     module, _, name = entry_point.partition(":")
     spec = importlib.util.find_spec(module)
     assert spec is not None and spec.origin is not None

@@ -181,6 +181,8 @@ class StrictModel(BaseModel, metaclass=_Constructor):
 def unreadable(data: Any, depth: int = 0) -> str | None:
     """Say in words why plain data cannot be written to a file; None if it can."""
     if isinstance(data, str):
+        if data.isascii():
+            return None
         # a lone surrogate passes through Python and fails only when a file is written, long after the mistake
         try:
             data.encode()
@@ -194,7 +196,10 @@ def unreadable(data: Any, depth: int = 0) -> str | None:
     if depth >= MAX_DEPTH:
         return f"expected at most {MAX_DEPTH} levels of nested lists and mappings"
     parts = [*data, *data.values()] if isinstance(data, dict) else data
-    return next((problem for part in parts if (problem := unreadable(part, depth + 1))), None)
+    for part in parts:
+        if (problem := unreadable(part, depth + 1)) is not None:
+            return problem
+    return None
 
 
 def first_problem(error: ValidationError) -> tuple[str, str]:

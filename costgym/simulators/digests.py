@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping
 from collections.abc import Set as AnySet
 from dataclasses import MISSING, Field, fields, is_dataclass, replace
+from functools import cache
 from typing import Any
 
 from pydantic import BaseModel
@@ -65,21 +66,32 @@ _YOUNGER: Mapping[str, tuple[str, ...]] = {
 _RENAMED = {"fact_path": "place"}  # fields by the names that they had in schema 0
 
 
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+
+
+@cache
+def _fields_of(kind: type[Any]) -> tuple[tuple["Field[Any]", bool], ...]:
+    """The fields that the `repr` of a dataclass shows, and whether each is younger than schema 0."""
+    return tuple((spec, spec.name in _YOUNGER.get(kind.__name__, ())) for spec in fields(kind) if spec.repr)
+
+
 def recorded_text(value: Any) -> str:
     """What version 0.2 hashed of tasks and tools: the `repr` of their dataclasses, without younger fields at their defaults."""
-    if is_dataclass(value) and not isinstance(value, type):
-        name = type(value).__name__
+    kind = type(value)
+    if kind in _PLAIN:  # nine of ten values
+        return repr(value)
+    if is_dataclass(kind):
+        name = kind.__name__
         if name == "Need" and getattr(value, "fact_type", "") == "words":
             value = replace(value, fact_type="")  # the recorded worlds whose facts are looked for as words do not say so
-        younger = _YOUNGER.get(name, ())
-        values = [(spec, getattr(value, spec.name)) for spec in fields(value) if spec.repr]
-        shown = [(spec.name, part) for spec, part in values if spec.name not in younger or part != spec.default]
+        values = ((spec, getattr(value, spec.name), younger) for spec, younger in _fields_of(kind))
+        shown = ((spec.name, part) for spec, part, younger in values if not younger or part != spec.default)
         parts = [f"{_RENAMED.get(name_of_field, name_of_field)}={recorded_text(part)}" for name_of_field, part in shown]
         return f"{name}({', '.join(parts)})"
-    if type(value) is tuple:
+    if kind is tuple:
         return f"({', '.join(map(recorded_text, value))}{',' if len(value) == 1 else ''})"
-    if type(value) is list:
+    if kind is list:
         return f"[{', '.join(map(recorded_text, value))}]"
-    if type(value) is dict:
+    if kind is dict:
         return f"{{{', '.join(f'{recorded_text(name)}: {recorded_text(part)}' for name, part in value.items())}}}"
     return repr(value)

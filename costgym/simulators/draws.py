@@ -70,7 +70,8 @@ class DrawSource(threading.local):
 
     def __init__(self) -> None:
         self._bits = np.random.Philox(key=0)
-        self._random = np.random.Generator(self._bits).random
+        self._generator = np.random.Generator(self._bits)
+        self._random = self._generator.random
         self._state: Any = self._bits.state
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -93,6 +94,11 @@ class DrawSource(threading.local):
         self._go(key & _WORD, key >> 64, first)
         numbers: list[float] = self._random(count).tolist()
         return numbers
+
+    def at_start(self, key: int) -> np.random.Generator:
+        """The generator at the start of a key of 128 bits, until this thread draws from the source again."""
+        self._go(key & _WORD, key >> 64, 0)
+        return self._generator
 
     def _go(self, low: int, high: int, block: int) -> None:
         state, inner = self._state, self._state["state"]
@@ -139,17 +145,25 @@ class Draws:
 
 def stable_generator(seed: int, *names: object) -> np.random.Generator:
     """A generator that depends on a seed and on names alone. It is the same in every process, whatever else is drawn."""
+    return np.random.Generator(np.random.Philox(key=_key(seed, names)))
+
+
+def _key(seed: int, names: tuple[object, ...]) -> int:
     digest = hashlib.sha256("\x1f".join([str(seed), *map(str, names)]).encode()).digest()
-    return np.random.Generator(np.random.Philox(key=int.from_bytes(digest[:16], "little")))
+    return int.from_bytes(digest[:16], "little")
 
 
 _shared = DrawSource()
 
 
+def brief_generator(seed: int, *names: object) -> np.random.Generator:
+    """`stable_generator` without the cost of making it, to be used before this thread draws anything else."""
+    return _shared.at_start(_key(seed, names))
+
+
 def stable_uniforms(count: int, first: int, seed: int, *names: object) -> list[float]:
     """`count` uniforms of `stable_generator` from the `first` one on, a multiple of 4, without the cost of making it."""
-    digest = hashlib.sha256("\x1f".join([str(seed), *map(str, names)]).encode()).digest()
-    return _shared.keyed(int.from_bytes(digest[:16], "little"), first // PURPOSES, count)
+    return _shared.keyed(_key(seed, names), first // PURPOSES, count)
 
 
 def stable_integer(seed: int, *names: object) -> int:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from costgym.simulators.bounds import out_of_bounds
+from costgym.simulators.bounds import BOUNDS, out_of_bounds
 from costgym.simulators.errors import DataError, InvalidProfile, UnknownName
 
 READ, WRITE, CHECK, UNDO = range(4)
@@ -67,16 +67,18 @@ class ToolProfile:
     result_spread: float = 0.0
 
     def __post_init__(self) -> None:
-        for spec in fields(self):
-            value = getattr(self, spec.name)
-            if value is None and spec.name in _OF_THE_WORLD:
+        for name, bounds in _RANGES:
+            value = getattr(self, name)
+            if type(value) is float and bounds.low <= value <= bounds.high and not bounds.whole and name not in _LISTS:
+                continue  # what nearly all are, without the cost of the checks below: markets have thousands of tools
+            if value is None and name in _OF_THE_WORLD:
                 continue
-            if isinstance(value, tuple) is not (spec.name in _LISTS):
-                wanted = "a list of numbers" if spec.name in _LISTS else "one number"
-                raise InvalidProfile(f"{spec.name}: expected {wanted}, got {value!r:.60}")
+            if isinstance(value, tuple) is not (name in _LISTS):
+                wanted = "a list of numbers" if name in _LISTS else "one number"
+                raise InvalidProfile(f"{name}: expected {wanted}, got {value!r:.60}")
             for number in value if isinstance(value, tuple) else (value,):
-                if problem := out_of_bounds(f"profile.{spec.name}", number):
-                    raise InvalidProfile(f"{spec.name}: {problem}")
+                if problem := out_of_bounds(f"profile.{name}", number):
+                    raise InvalidProfile(f"{name}: {problem}")
         if not self.latency_s:
             raise InvalidProfile("latency_s: expected at least one size level, got none")
         table = self.latency_quantiles
@@ -87,6 +89,9 @@ class ToolProfile:
     def latency_at(self, level: int) -> float:
         """Median duration at a size level, seconds; levels beyond the measured ones take the last."""
         return self.latency_s[min(level, len(self.latency_s) - 1)]
+
+
+_RANGES = [(spec.name, BOUNDS[f"profile.{spec.name}"]) for spec in fields(ToolProfile)]
 
 
 @dataclass(frozen=True, slots=True)

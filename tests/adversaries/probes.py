@@ -163,8 +163,8 @@ def _family(first: int) -> list[int]:
 
 
 ENDINGS: dict[str, Ending] = {
-    "spins for ever": Ending("a limit of processor time (six hours, here 5 s)", _crash("Spins", processor_s=5)),
-    "sleeps for ever": Ending("a limit of wall time for an answer (120 s, here 2 s)", _crash("Sleeps", reply_s=2.0)),
+    "spins for ever": Ending("a limit of processor time (six hours, here 3 s)", _crash("Spins", processor_s=3)),
+    "sleeps for ever": Ending("a limit of wall time for an answer (120 s, here 0.5 s)", _crash("Sleeps", reply_s=0.5)),
     "makes a system call of another architecture (x32)": Ending("the filter kills it", _crash("CallsByAnotherNumber")),
     "leaves a process behind": Ending("its namespace ends with its judge's pipe", _leaves),
     "outlives its judge": Ending("it dies with its parent", _orphan),

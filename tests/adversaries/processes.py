@@ -131,11 +131,11 @@ def process(folder: Path, name: str, sandbox: str = NONE) -> Iterator[Any]:
         yield agent
 
 
-def crashes(folder: Path, name: str, words: str, shown: str = "") -> float:
+def crashes(folder: Path, name: str, words: str, shown: str = "", reply_s: float = 3.0) -> float:
     """The attack is the agent's crash in that episode, within seconds; so it gains nothing."""
     begin = time.monotonic()
     with process(folder, name) as agent:
-        process_agent.REPLY_S, before = 3.0, process_agent.REPLY_S
+        process_agent.REPLY_S, before = reply_s, process_agent.REPLY_S
         try:
             heard = agent.act({"shown": shown}, {})
         except AgentCrash as error:
@@ -169,12 +169,12 @@ def _(folder: Path) -> float:
 
 @adversary("sends its answer byte by byte, for ever", "stopped", "An answer must be whole within two minutes.")
 def _(folder: Path) -> float:
-    return crashes(folder, "Drips", "did not send a complete answer")
+    return crashes(folder, "Drips", "did not send a complete answer", reply_s=0.3)
 
 
 @adversary("sleeps and never answers", "stopped", "An answer must be whole within two minutes; ten times, then rows fail.")
 def _(folder: Path) -> float:
-    return crashes(folder, "Silent", "did not send a complete answer")
+    return crashes(folder, "Silent", "did not send a complete answer", reply_s=0.3)
 
 
 @adversary("kills its own process", "stopped", "That is a crash; the process is started ten times in all.")
@@ -211,7 +211,7 @@ def _(folder: Path) -> float:
 
 @adversary("never reads what it is sent, so that its judge waits", "stopped", "It must read within two minutes.")
 def _(folder: Path) -> float:
-    return crashes(folder, "Deaf", "did not read what it was sent", "x" * 10**6)
+    return crashes(folder, "Deaf", "did not read what it was sent", "x" * 10**6, reply_s=0.3)
 
 
 LOSES = """

@@ -7,6 +7,7 @@ import pytest
 
 from costgym.experiments.board.reruns.sandbox import why_not
 from tests.adversaries.corpus import Adversary, load, table
+from tests.helpers.agent_processes import fork_agents
 
 NOISE = 2.0
 """Points of the pass rate that an adversary may seem to gain: it and its twin play other actions under the same luck."""
@@ -29,6 +30,8 @@ def test_no_adversary_gains_more_than_its_line_says(
     adversary: Adversary, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COSTGYM_ADVERSARY_KEY", "sk-secret")
+    if "in its memory" not in adversary.name:  # where a fork has what its first process imported
+        fork_agents(monkeypatch)
     assert adversary.play(tmp_path) <= NOISE
 
 

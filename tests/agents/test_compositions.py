@@ -32,7 +32,7 @@ def env():
 @pytest.mark.parametrize("name", NAMES)
 def test_episodes_end_add_up_and_repeat_themselves(name, env, experience):
     agent = make_agent(name, experience=experience)
-    for number in env.numbers[:12]:
+    for number in env.numbers[:5]:
         actions, _, _ = play(env, agent, number, seed=5)
         episode, ledger = env.episode, env.episode.ledger
         assert len(actions) < 400 and episode.grade is not None
@@ -47,7 +47,7 @@ def test_episodes_end_add_up_and_repeat_themselves(name, env, experience):
 @pytest.mark.parametrize("name", [name for name in NAMES if find_agent(name).needs_experience])
 def test_a_plan_is_never_exceeded_and_neither_is_the_budget(name, env, experience):
     agent = make_agent(name, experience=experience)
-    for number in env.numbers:
+    for number in env.numbers[:20]:
         play(env, agent, number, seed=2)
         plan = next(part.plan for part in agent._access if part.suffix == "btp")
         assert env.episode.ledger.price <= BUDGET
@@ -69,7 +69,7 @@ def test_where_tokens_have_a_price_the_plan_pays_for_thinking_too(experience):
 @pytest.mark.parametrize("name", [name for name in NAMES if "ecoact" in name])
 def test_only_registered_tools_are_executed(name, env, experience):
     agent = make_agent(name, experience=experience)
-    for number in env.numbers[:20]:
+    for number in env.numbers[:10]:
         play(env, agent, number, seed=3)
         registered = agent._access[-1].registered
         assert {call.tool for call in env.episode.calls if call.status.executed} <= set(registered)
@@ -80,7 +80,7 @@ def test_only_registered_tools_are_executed(name, env, experience):
 def test_a_budget_that_is_enforced_ends_no_agent_in_an_error(name, enforcement, experience):
     env = chat(split="test", budget={"price": 8, "tokens": 9000, "seconds": 20}, enforcement=enforcement)
     agent = make_agent(name, experience=experience)
-    for number in env.numbers[:15]:
+    for number in env.numbers[:6]:
         play(env, agent, number, seed=4)
         assert env.episode.over
 

@@ -67,7 +67,7 @@ def test_every_numeric_env_passes_stable_baselines_check(env_id: str) -> None:
 
 @pytest.mark.parametrize("env_id", costgym.ENV_IDS)
 def test_every_env_replays_itself(env_id: str) -> None:
-    steps = 60 if "Chat" in env_id else 200  # a random text of the whole length takes ten milliseconds
+    steps = 20 if "Chat" in env_id else 80  # a random text of the whole length takes ten milliseconds
     first, second = (record(env_id, seed=7, steps=steps) for _ in range(2))
     assert first == second
 
@@ -98,7 +98,7 @@ def test_info_always_has_the_same_keys_and_costs_add_up(env_id: str) -> None:
     keys = set(info)
     assert keys >= CONSTANT_KEYS
     total = 0.0
-    for _ in range(100):
+    for _ in range(20 if "Chat" in env_id else 100):
         _, _, terminated, truncated, info = env.step(env.action_space.sample())
         assert set(info) == keys
         total += info["cost"]
@@ -145,26 +145,26 @@ def test_an_id_of_version_1_plays_and_records_version_1_and_refuses_version_0(en
         env.check_world(old.world_spec().document)  # type: ignore[attr-defined]
 
 
-def overspent(env_id: str, enforcement: str | None, budget: dict[str, float], **form: Any) -> int:
-    """Episodes of random allowed actions that pass a limit."""
+def overspends(env_id: str, enforcement: str | None, budget: dict[str, float], **form: Any) -> bool:
+    """Whether random allowed actions pass a limit in one of the episodes."""
     env = costgym.make(env_id, budget=budget, enforcement=enforcement, **form)
-    generator, overspent = np.random.default_rng(0), 0
-    for seed in range(60):
+    generator = np.random.default_rng(0)
+    for seed in range(12):
         _, info = env.reset(seed=seed)
         over = False
         while not over:
             action = int(generator.choice(np.flatnonzero(info["action_mask"])))
             _, _, terminated, truncated, info = env.step(action)
             over = terminated or truncated
-        overspent += min(info[f"budget_remaining_{resource}"] for resource in budget) < 0.0
-    return overspent
+        if min(info[f"budget_remaining_{resource}"] for resource in budget) < 0.0:
+            return True
+    return False
 
 
 @pytest.mark.parametrize(("env_id", "budget"), [(env_id, budget) for env_id in REFUSING for budget in TIGHT[env_id]])
 def test_no_action_of_the_mask_overspends_under_refuse_which_is_the_default(env_id: str, budget: dict[str, float]) -> None:
-    assert overspent(env_id, None, budget) == 0 < overspent(env_id, "terminate", budget)
-    if "concurrent" in parameters_of(env_id):
-        assert overspent(env_id, "refuse", budget, concurrent=True) == 0
+    assert overspends(env_id, "terminate", budget) and not overspends(env_id, None, budget)
+    assert "concurrent" not in parameters_of(env_id) or not overspends(env_id, "refuse", budget, concurrent=True)
 
 
 @pytest.mark.parametrize("env_id", NUMERIC)

@@ -51,7 +51,7 @@ def test_words_and_numbers_agree_call_by_call(settings: dict[str, Any]) -> None:
     generator, ended, played = np.random.default_rng(1), set[str](), set[int]()
     numbers, text = MarketplaceSessionEnv(**{**SMALL, **settings}), SessionChatEnv(**{**SMALL, **settings})
     width, tools, side = int(numbers.action_space.n), numbers.rules.tools, numbers.concurrent  # type: ignore[attr-defined]
-    for seed in range(12):
+    for seed in range(6):
         _, seen = numbers.reset(seed=seed)
         _, text_start = text.reset(seed=seed)
         over = False
@@ -222,9 +222,9 @@ def test_react_plays_a_session_from_the_command_line() -> None:
     assert played.exit_code == 0, played.output
     assert "react" in played.output and "30 ¢" in played.output and "Value %" in played.output
     assert invoke(*line).output == played.output
-    unlimited = invoke("run", "--agent", "react", "--env", TEXT)
+    unlimited = invoke("run", "--agent", "react", "--env", TEXT, "--episodes", 1)
     assert OWN_LIMITS in " ".join(unlimited.output.split())
-    composed = invoke("run", "--agent", "react+ecoact", "--env", TEXT, "--episodes", 3)
+    composed = invoke("run", "--agent", "react+ecoact", "--env", TEXT, "--episodes", 1)
     assert composed.exit_code == 0 and "react+ecoact" in composed.output
     refused = invoke("run", "--agent", "tot-dfs", "--env", TEXT)
     assert refused.exit_code == 2 and "expected an agent of sessions (cheapest, react" in " ".join(refused.output.split())

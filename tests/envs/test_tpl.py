@@ -162,9 +162,9 @@ def test_copies_and_masks_are_independent() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_ten_thousand_random_plans_are_all_valid(kind: str) -> None:
+def test_random_plans_are_all_valid(kind: str) -> None:
     rng, state = random.Random(7), TplState(kind)
-    for _ in range(10_000):
+    for _ in range(500):
         state.reset()
         finish_at_random(state, rng)
         plan = state.plan().check_types(SIGNATURES)

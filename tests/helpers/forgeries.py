@@ -17,7 +17,7 @@ from tests.helpers.records import leaf_paths, with_another_value
 
 def honest_run(folder: Path) -> Path:
     """A small run of two tracks of the default suite, in `folder/board`, that keeps a submission."""
-    about: dict[str, Any] = {"budgets": "price=10,20", "episodes": 2, "seed": 3}
+    about: dict[str, Any] = {"budgets": "price=10", "episodes": 2, "seed": 3}
     board = run(make_run_config("quick", agents=["react+btp", "greedy", "oracle"], **about), folder / "board").folder
     their_run = run(make_run_config("quick", agents=["cheapest", "react"], **about), folder / "theirs").folder
     add(board, pack(their_run, folder / "packed", "Team A", "a@b.org"))

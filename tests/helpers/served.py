@@ -1,13 +1,16 @@
-"""A server in a process of its own, and sessions whose every answer is known beforehand because they were played locally."""
+"""A server apart from the test, and sessions whose every answer is known beforehand because they were played locally."""
 
 import asyncio
 import contextlib
 import json
 import os
+import queue
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import costgym
@@ -111,6 +114,24 @@ async def replay_all(address: str, sessions: list[list[Exchange]], pause_s: floa
     done = await asyncio.gather(*(replay(address, exchanges, pause_s) for exchanges in sessions))
     problems = [differences(exchanges, answers) for exchanges, (_, answers) in zip(sessions, done, strict=True)]
     return [duration for seconds, _ in done for duration in seconds], [problem for session in problems for problem in session]
+
+
+@contextlib.contextmanager
+def served_here(env: str = ENV, limits: Limits | None = None, **settings: Any) -> Iterator[str]:
+    """The address of a server in a thread of this process, with the limits of one that serves only this machine."""
+    from costgym.experiments.serve.connections import configuration
+    from costgym.experiments.serve.server import Server, Service, run_server
+
+    make = partial(costgym.make, env, disable_env_checker=True, split="test", **settings)
+    service = Service(make, env, limits=(limits or Limits()).of_host("127.0.0.1"))
+    server, addresses = Server(configuration(service.app, service.limits)), queue.Queue[str]()
+    thread = threading.Thread(target=run_server, args=(server, "127.0.0.1", 0, addresses.put), daemon=True)
+    thread.start()
+    try:
+        yield addresses.get(timeout=20)
+    finally:
+        server.should_exit = True
+        thread.join(20)
 
 
 @contextlib.contextmanager

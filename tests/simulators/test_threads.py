@@ -56,8 +56,8 @@ def played(world: World, number: int) -> tuple[Any, ...]:
 
 def test_six_threads_on_one_world_play_the_episodes_that_one_plays() -> None:
     world = load_scenario("storm").build()
-    alone = [played(world, number) for number in range(600)]
-    assert in_threads(lambda number: played(world, number), 600) == [alone] * THREADS
+    alone = [played(world, number) for number in range(150)]
+    assert in_threads(lambda number: played(world, number), 150) == [alone] * THREADS
 
 
 @pytest.mark.parametrize("env_id", ["costgym/Marketplace-v0", "costgym/MarketplaceChat-v0", "costgym/DecisionAware-v0"])
@@ -99,10 +99,10 @@ def test_a_thread_that_is_interrupted_in_a_draw_draws_what_it_draws_alone(env_id
                 env.episode.call(slot)
         return [(call.slot, call.status, call.finished_s, call.price) for call in env.episode.calls]
 
-    alone = [calls(number) for number in range(40)]
+    alone = [calls(number) for number in range(20)]
     threading.setprofile(change_threads)
     try:
-        assert in_threads(calls, 40) == [alone] * THREADS
+        assert in_threads(calls, 20) == [alone] * THREADS
     finally:
         threading.setprofile(None)
 

@@ -124,7 +124,7 @@ class Experience:
 
     def add(self, query: PastQuery) -> None:
         self.queries.append(query)
-        self._indices.clear()
+        self._indices = {}
 
     @property
     def uses(self) -> int:
@@ -154,7 +154,10 @@ class Experience:
     @classmethod
     def from_jsonl(cls, text: str, source: object = "experience") -> "Experience":
         """Read what `to_jsonl` wrote; raises DataError where a line is not a valid record; the error names the line."""
-        return cls([_read(line, source, number) for number, line in enumerate(text.splitlines(), 1) if line.strip()])
+        queries, indices = _parse(text, source)
+        experience = cls(list(queries))
+        experience._indices = indices
+        return experience
 
     @classmethod
     def load(cls, path: str | Path) -> "Experience":
@@ -164,6 +167,13 @@ class Experience:
         except UnicodeDecodeError as error:
             raise DataError(path, f"cannot be read as experience: {error}") from error
         return cls.from_jsonl(text, path)
+
+
+@lru_cache(maxsize=2)
+def _parse(text: str, source: object) -> tuple[tuple[PastQuery, ...], dict[Similarity, _Index]]:
+    """The queries of a text, and the indices that all who read it share: to read a world's past takes a second."""
+    lines = enumerate(text.splitlines(), 1)
+    return tuple(_read(line, source, number) for number, line in lines if line.strip()), {}
 
 
 def _read(line: str, source: object, number: int) -> PastQuery:

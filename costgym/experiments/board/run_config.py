@@ -15,7 +15,7 @@ from costgym.agents.checkpoints import FOLDER, checkpoints
 from costgym.agents.custom import is_custom
 from costgym.agents.models.named import priced_for, read_model_name
 from costgym.agents.models.prices import load_prices
-from costgym.agents.registry import AgentEntry, agent_names, find_agent, is_trained, read_agent_name, run_folder
+from costgym.agents.registry import AgentEntry, agent_names, find_agent, is_trained, known_agent, read_agent_name, run_folder
 from costgym.envs.base import FILE_PLACES, base_env
 from costgym.envs.registration import class_of, in_version, make, versions_of
 from costgym.envs.world_spec import WorldSpec
@@ -282,16 +282,26 @@ def read_run_config(folder: Path) -> RunConfig:
 def entry_of(name: str, track: str) -> AgentEntry:
     """The registry's entry of an agent, which plays in one of the track's environments; raises UnknownName where there is none,
     CostGymError where a user's own agent cannot be read."""
+    entry = _known_entry(name, track)
+    if entry is None:
+        view = TRACKS[track].views[0]
+        if is_custom(name):
+            raise UnknownName(f"agent of the track {track}", name, agent_names(view))
+        return find_agent(name, view)
+    return entry
+
+
+def _known_entry(name: str, track: str) -> AgentEntry | None:
+    """`entry_of`, but None where the track has no such agent."""
     views = TRACKS[track].views
     if is_custom(name):
         entry = find_agent(name)
-        if entry.env_id not in views:
-            raise UnknownName(f"agent of the track {track}", name, agent_names(views[0]))
-        return entry
+        return entry if entry.env_id in views else None
     for view in views:
         with suppress(UnknownName):
-            return find_agent(name, view)
-    return find_agent(name, views[0])
+            if (known := known_agent(name, view)) is not None:
+                return known
+    return None
 
 
 def _worlds(suite: Suite, options: RunOptions) -> list[tuple[SuiteWorld, tuple[str, ...]]]:
@@ -335,9 +345,9 @@ def _tracks_with(world: SuiteWorld, name: str) -> list[str]:
     read_agent_name(name)
     tracks = []
     for track in world.tracks:
-        with suppress(UnknownName):
-            entry_of(name, track)
-            tracks.append(track)
+        with suppress(UnknownName):  # of a user's file without such an agent
+            if _known_entry(name, track) is not None:
+                tracks.append(track)
     return tracks
 
 

@@ -130,9 +130,12 @@ class CandidateSampler:
         """Return the tools whose descriptions are most like the right one's, one of each capability."""
         likeness = (self._vectors @ self._vectors[self._index[right.name]]).round(9)  # free of the noise of a sum's order
         nearest: dict[str, Tool] = {}
-        for tool in self._unfit(right, np.argsort(-likeness, kind="stable").tolist()):
-            nearest.setdefault(tool.capability or tool.name, tool)
-        return list(nearest.values())[:wanted]
+        for index in np.argsort(-likeness, kind="stable").tolist():
+            if len(nearest) >= wanted:
+                break
+            for tool in self._unfit(right, [index]):
+                nearest.setdefault(tool.capability or tool.name, tool)
+        return list(nearest.values())
 
     def _from_many_clusters(self, right: Tool, without: int, wanted: int, luck: Luck) -> list[Tool]:
         existing: list[Tool] = []

@@ -18,7 +18,7 @@ import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from costgym.simulators.bounds import StrictModel, is_none, out_of_bounds, within
-from costgym.simulators.draws import CONTENT, DURATION, Draws, stable_generator
+from costgym.simulators.draws import CONTENT, DURATION, Draws, brief_generator
 from costgym.simulators.rules.failures import outage_after
 from costgym.simulators.status import SILENT, Status
 
@@ -162,7 +162,7 @@ class Advert:
 def draw_reliability(model: FailureModel, seed: int, name: str, advertised: float | None = None) -> Advert:
     """A tool's reliability and what it advertises, by seed and name; `advertised` is the success share of real telemetry."""
     # all four are drawn whichever are used, so that telemetry for one figure leaves the others as they were
-    generator = stable_generator(seed, "reliability", name)
+    generator = brief_generator(seed, "reliability", name)
     mixture, body, noise, fame = generator.random(), generator.beta(*model.beta), generator.normal(), generator.normal()
     mean = model.perfect_share + (1 - model.dead_share - model.perfect_share) * model.beta[0] / sum(model.beta)
     if advertised is not None:
@@ -184,7 +184,7 @@ def draw_reliability(model: FailureModel, seed: int, name: str, advertised: floa
 
 def draw_latency_s(seed: int, name: str) -> float:
     """Draw a tool's median latency, seconds, by its name alone: a lognormal with the fatter measured tail."""
-    generator = stable_generator(seed, "latency", name)
+    generator = brief_generator(seed, "latency", name)
     uniform, normal = generator.random(), generator.normal()
     latency = float(np.exp(LATENCY_MU + LATENCY_SIGMA * normal)) / 1000.0
     threshold = float(np.exp(LATENCY_MU + LATENCY_SIGMA * 1.645)) / 1000.0  # the slowest 5 % of a normal

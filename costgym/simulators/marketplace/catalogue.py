@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from costgym.simulators.draws import stable_generator, stable_integer
+from costgym.simulators.draws import stable_generator, stable_integer, stable_uniforms
 from costgym.simulators.errors import ConfigError
 from costgym.simulators.failures import FailureModel, draw_latency_s, draw_reliability
 from costgym.simulators.marketplace.english import capability_titled
@@ -179,7 +179,7 @@ def draw_profile(
     `latency_s`, `success` and `popularity` (0 to 10) are the tool's telemetry, where a data set has it.
     """
     # all uniforms at once and by place: a figure keeps its value when another one is no longer drawn
-    u = stable_generator(seed, "profile", name).random(15).tolist()
+    u = stable_uniforms(15, 0, seed, "profile", name)
     fee = stable_fee(name)
     advert = draw_reliability(failures, seed, name, success)
     spread = SPREADS[int(u[1] * len(SPREADS))]

@@ -163,8 +163,11 @@ def chains(pairs: Sequence[tuple[Capability, ...]], length: int) -> list[tuple[C
 
 def _pool(name: str, capabilities: list[Capability]) -> Pool:
     """A place to choose needs from, with the pairs in which one capability's answer is the other's argument."""
-    heads = [c for c in capabilities if c.gives]
-    return name, capabilities, [(head, tail) for head in heads for tail in capabilities if tail.takes(head.gives)]
+    taking: dict[str, list[Capability]] = {}
+    for capability in capabilities:
+        for kind in {parameter.name for parameter in capability.parameters}:
+            taking.setdefault(kind, []).append(capability)
+    return name, capabilities, [(head, tail) for head in capabilities if head.gives for tail in taking.get(head.gives, ())]
 
 
 @dataclass(frozen=True, slots=True)

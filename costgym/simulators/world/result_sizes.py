@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Mapping
+from functools import cache
 from math import exp
 from statistics import NormalDist
 from typing import Any
@@ -18,14 +19,13 @@ _ROWS = 2048
 _LETTERS = "bcdfghjklmnpqrstvwxz"  # without vowels, so that no row spells a fact
 
 
-def _rows() -> list[str]:
+@cache  # made once somebody reads it, which most processes never do
+def _filling() -> tuple[str, int]:
+    """Twice `_ROWS` rows, and the length of one."""
     rng = random.Random(0)
     words = ["".join(rng.choices(_LETTERS, k=12)) for _ in range(3 * _ROWS)]
-    return [f'{{"ref": "{a}", "etag": "{b}", "link": "/{c}"}}, ' for a, b, c in zip(*[iter(words)] * 3, strict=True)]
-
-
-_ROW = len(_rows()[0])
-_FILLING = "".join(_rows()) * 2
+    rows = [f'{{"ref": "{a}", "etag": "{b}", "link": "/{c}"}}, ' for a, b, c in zip(*[iter(words)] * 3, strict=True)]
+    return "".join(rows) * 2, len(rows[0])
 
 
 class SizedAnswers:
@@ -74,8 +74,9 @@ class SizedAnswers:
         luck = stable_integer(self._seed, "result size", tool.key, text)
         spread = tool.profile.result_spread if tool.profile.result_tokens else _SPREAD
         tokens = min(MOST, median * exp(spread * NormalDist().inv_cdf((luck % 4096 + 0.5) / 4096)))
-        rows = (int(tokens) * _CHARACTERS - len(text)) // _ROW
+        filling, length = _filling()
+        rows = (int(tokens) * _CHARACTERS - len(text)) // length
         if rows < 1:
             return text
-        first = (luck >> 12) % _ROWS * _ROW
-        return f'{text[:-1]}, "related": [{_FILLING[first : first + rows * _ROW - 2]}]}}'
+        first = (luck >> 12) % _ROWS * length
+        return f'{text[:-1]}, "related": [{filling[first : first + rows * length - 2]}]}}'

@@ -84,7 +84,7 @@ def test_forbidden_choices_have_no_probability_and_no_gradient(evaluator):
 def test_teacher_forcing_equals_step_by_step_decoding(evaluator, model, method):
     settings = CatpSettings(**TINY, model=model, method=method, window=4)
     policy = ready_policy(settings, "cpu")
-    requests = [(plan_task, level) for plan_task in (task(24), task(215)) for level in (0, 3)]
+    requests = [(task(24), 0), (task(215), 3)]
     written = write_plans(policy, requests, price_table(evaluator), 0.0, np.random.default_rng(1))
     records = [plan.record for plan in written]
     assert max(len(record.choices) for record in records) > settings.window

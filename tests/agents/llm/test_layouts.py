@@ -16,8 +16,7 @@ from costgym.agents.models.cached import Measured
 from costgym.agents.registry import make_agent, read_agent_name
 from costgym.envs.base import base_env
 from costgym.experiments.play.episodes import play
-from costgym.experiments.play.execution.engine import Local
-from costgym.experiments.play.experience import ExperienceSettings, past_uses
+from costgym.experiments.play.experience import ExperienceSettings, collect_experience
 from costgym.experiments.play.trajectories.record import record
 from costgym.simulators.errors import UnknownName
 from costgym.simulators.pricing.usage import Prompt, Usage
@@ -32,7 +31,7 @@ def env() -> Any:
 
 @pytest.fixture(scope="module")
 def past(env: Any) -> Experience:
-    return Experience.from_jsonl(past_uses(base_env(env).scenario, ExperienceSettings(uses=1), Local()))  # type: ignore[attr-defined]
+    return collect_experience(base_env(env).scenario, ExperienceSettings(uses=0.05))  # type: ignore[attr-defined]
 
 
 def prompts_of(env: Any, name: str, tasks: int, past: Experience | None = None) -> list[list[Prompt]]:

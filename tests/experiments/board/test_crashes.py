@@ -20,6 +20,7 @@ from costgym.experiments.leaderboard import add, make_run_config, run
 from costgym.experiments.pages.table import print_table
 from costgym.experiments.play.trajectories.format import shown_crash
 from costgym.simulators.errors import InfrastructureError
+from tests.helpers.agent_processes import fork_agents
 
 OWN = """
 import os, sys
@@ -129,6 +130,7 @@ def test_a_board_without_a_crash_has_no_column_for_it(code: Path, tmp_path: Path
 def test_a_row_of_own_code_is_played_on_after_crashes_and_lost_processes_are_started_again(
     code: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    fork_agents(monkeypatch)
     config = board("own.py:Flaky", "own.py:Steady", seed=2)
     (code / "own.py").write_text(OWN.replace("class Steady(GreedyAgent):\n    pass", "Steady = Dies"))
     first, second = config.rows()

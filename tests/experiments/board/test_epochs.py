@@ -3,11 +3,8 @@
 import json
 import os
 import shutil
-import signal
 import stat
 import subprocess
-import sys
-import time
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -15,11 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import costgym
 from costgym.agents.base import PLAN_CHAT, SESSION
-from costgym.cli.app import app
 from costgym.envs.base import base_env
 from costgym.experiments.board.epochs import judging, playing
 from costgym.experiments.board.epochs.chain import CHAIN, read_chain
@@ -33,8 +28,11 @@ from costgym.experiments.board.reruns.sandbox import why_not
 from costgym.experiments.board.run_config import make_run_config
 from costgym.experiments.board.run_options import RunOptions
 from costgym.experiments.board.verify import verify
+from costgym.experiments.play.execution import engine
 from costgym.experiments.play.execution.engine import Local
 from costgym.simulators.errors import ConfigError, DataError, UnknownName
+from tests.helpers.agent_processes import fork_agents
+from tests.helpers.command_line import fork_workers, invoke, killed_after
 from tests.helpers.epochs import board, entry, epoch, rows, with_secret
 
 needs_sandbox = pytest.mark.skipif(bool(why_not()), reason=f"no sandbox here: {why_not()}")
@@ -58,13 +56,41 @@ def entries(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return epoch(tmp_path_factory.mktemp("begun") / "spring")
+
+
 @pytest.fixture
-def spring(tmp_path: Path) -> Path:
-    return epoch(tmp_path / "spring")
+def spring(begun: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(begun, tmp_path / "spring"))
+
+
+@pytest.fixture(scope="module")
+def judged(entries: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An epoch in the folder `spring`, in which the three were played, and its board in the folder `board`."""
+    folder = tmp_path_factory.mktemp("judged")
+    board([entries], epoch(folder / "spring"), folder / "board")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def revealed(judged: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same board once the secret is published, and the judge's own folder gone."""
+    folder = Path(shutil.copytree(judged, tmp_path_factory.mktemp("revealed") / "epoch"))
+    reveal(folder / "spring", folder / "board")
+    shutil.rmtree(folder / "spring")
+    return folder / "board"
+
+
+@pytest.fixture(scope="module")
+def mine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An entry of own code."""
+    return entry(tmp_path_factory.mktemp("mine"), "Mine", ["own.py:Mine"], OWN)
 
 
 def test_the_secret_is_the_judges_alone_and_its_hash_is_public_before_the_first_entry(tmp_path: Path) -> None:
-    made = create(tmp_path / "x", RunOptions(budgets="price=20"), terms=EpochOptions(tracks=("numbers",)))
+    made = create(tmp_path / "x", RunOptions(agents=["greedy"], budgets="price=20"), terms=EpochOptions(tracks=("numbers",)))
     secret = (tmp_path / "x" / SECRET).read_text().strip()
     assert len(secret) == 64 and stat.S_IMODE((tmp_path / "x" / SECRET).stat().st_mode) == 0o600
     assert secret not in made.to_json() and str(seed_of(secret)) not in made.to_json()
@@ -75,7 +101,7 @@ def test_the_secret_is_the_judges_alone_and_its_hash_is_public_before_the_first_
 
 def test_what_an_epoch_cannot_be_is_said_before_a_secret_is_drawn(tmp_path: Path) -> None:
     def made(**terms: Any) -> object:
-        return create(tmp_path / "x", RunOptions(), terms=EpochOptions(**terms))
+        return create(tmp_path / "x", RunOptions(agents=["greedy"]), terms=EpochOptions(**terms))
 
     with pytest.raises(ConfigError, match="expected a day not before"):
         made(begin="2026-12-02", end="2026-12-01")
@@ -115,10 +141,8 @@ def test_secret_plans_meet_every_sample_once_in_an_order_of_each_tasks_own() -> 
     assert secret.world_spec().document == {**known.world_spec().document, "arrangement": 5}
 
 
-def test_rows_are_what_was_played_in_the_secret_worlds_with_the_claim_beside(
-    entries: Path, spring: Path, tmp_path: Path
-) -> None:
-    document = board([entries], spring, tmp_path / "board")
+def test_rows_are_what_was_played_in_the_secret_worlds_with_the_claim_beside(entries: Path, judged: Path) -> None:
+    document = json.loads((judged / "board/leaderboard.json").read_text())
     ranked = rows(document)
     assert sorted(ranked) == ["Cheap", "Greedy", "Random"]
     references = {row["agent"]: row for row in document["rows"] if "submission" not in row}
@@ -127,37 +151,36 @@ def test_rows_are_what_was_played_in_the_secret_worlds_with_the_claim_beside(
     assert {row["verified"] for row in document["rows"]} == {"rerun"} and {row["episodes"] for row in document["rows"]} == {8}
     assert document["epoch"]["entries"] == 3 and document["epoch"]["refused"] == 0
     claim = f"claimed {100 * ranked['Cheap']['rerun']['claimed']:.1f} %, played {100 * ranked['Cheap'][PASS]:.1f} %"
-    assert claim in (tmp_path / "board/index.html").read_text()
+    assert claim in (judged / "board/index.html").read_text()
 
 
-def test_before_the_end_nothing_tells_of_a_task_a_seed_or_an_episode(entries: Path, spring: Path, tmp_path: Path) -> None:
-    board([entries], spring, tmp_path / "board")
-    published = "".join(path.read_text() for path in (tmp_path / "board").rglob("*") if path.is_file())
+def test_before_the_end_nothing_tells_of_a_task_a_seed_or_an_episode(judged: Path) -> None:
+    spring, shown = judged / "spring", judged / "board"
+    published = "".join(path.read_text() for path in shown.rglob("*") if path.is_file())
     config = read_epoch(spring).secret_run((spring / SECRET).read_text().strip(), {"numbers": ("greedy",)})
     recorded_text = "".join(path.read_text() for path in (spring / "records").rglob("*.jsonl"))
     tasks = {json.loads(line)["task"] for line in recorded_text.splitlines() if '"regret"' in line}
     assert tasks and not any(f'"{task}"' in published for task in tasks)
     assert str(config.seed) not in published and config.tracks[0].digest not in published and "by_episode" not in published
-    assert {path.name for path in (tmp_path / "board").iterdir()} == {
+    assert {path.name for path in shown.iterdir()} == {
         ".lock", PUBLIC, CHAIN, "leaderboard.json", "leaderboard.csv", "index.html",
     }  # fmt: skip
-    verdict = verify(tmp_path / "board")
+    verdict = verify(shown)
     assert verdict.problems == (f"{SECRET}: is not published before 2026-01-01 is over; until then no episode can be replayed",)
 
 
-def test_once_the_secret_is_published_everything_is_replayed_from_nothing(entries: Path, spring: Path, tmp_path: Path) -> None:
-    out = tmp_path / "board"
-    before = board([entries], spring, out)
-    reveal(spring, out)
-    shutil.rmtree(spring)
-    verdict = verify(out)
+def test_once_the_secret_is_published_everything_is_replayed_from_nothing(
+    entries: Path, judged: Path, revealed: Path, begun: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fork_workers(monkeypatch)
+    before, after = (json.loads((shown / "leaderboard.json").read_text()) for shown in (judged / "board", revealed))
+    verdict = verify(revealed)
     assert verdict.verified and verdict.episodes == 8 * len(before["rows"])
-    assert verify(out, engine=Local(jobs=2)) == verdict
-    after = json.loads((out / "leaderboard.json").read_text())
+    assert verify(revealed, engine=Local(jobs=2)) == verdict
     assert [row[PASS] for row in after["rows"]] == [row[PASS] for row in before["rows"]]
     assert all(len(row["by_episode"][PASS]) == 8 for row in after["rows"])  # so that rows can be compared in pairs
     with pytest.raises(ConfigError, match="is over, since its secret is published"):
-        judge([entries], epoch(tmp_path / "again"), out)
+        judge([entries], begun, revealed)
 
 
 def _line(change: Callable[[list[str]], object]) -> Callable[[Path], None]:
@@ -198,14 +221,6 @@ FORGED: dict[str, tuple[Callable[[Path], object], str]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def revealed(entries: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("revealed")
-    board([entries], epoch(folder / "spring"), folder / "board")
-    reveal(folder / "spring", folder / "board")
-    return folder / "board"
-
-
 @pytest.mark.parametrize("name", FORGED)
 def test_what_was_changed_on_the_board_of_an_epoch_is_named(name: str, revealed: Path, tmp_path: Path) -> None:
     forge, words = FORGED[name]
@@ -213,30 +228,25 @@ def test_what_was_changed_on_the_board_of_an_epoch_is_named(name: str, revealed:
     assert words in " ".join(verify(tmp_path / "board").problems)
 
 
-def test_two_judges_with_one_secret_and_a_judge_that_was_killed_reach_the_same_bytes(entries: Path, tmp_path: Path) -> None:
-    for judge_of in ("a", "b"):
-        epoch(tmp_path / judge_of)
-    board([entries], tmp_path / "a", tmp_path / "board a")
-    command = [sys.executable, "-m", "costgym", "submit", "rerun", str(entries), "--epoch", str(tmp_path / "b")]
-    command += ["--out", str(tmp_path / "board b"), "--quiet"]
-    chain = tmp_path / "board b" / CHAIN
+def test_two_judges_with_one_secret_and_a_judge_that_was_killed_reach_the_same_bytes(
+    entries: Path, judged: Path, spring: Path, tmp_path: Path
+) -> None:
+    arguments = ("submit", "rerun", entries, "--epoch", spring, "--out", tmp_path / "board", "--jobs", "1", "--quiet")
+    assert killed_after("costgym.simulators.files:LineFile.append", 20, *arguments)
     for count in range(1, 4):
-        process = subprocess.Popen(command)
-        while process.poll() is None and (not chain.exists() or chain.read_text().count("\n") < count):
-            time.sleep(0.01)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    assert subprocess.run(command, check=False).returncode == 0
-    for path in sorted((tmp_path / "board a").iterdir()):
-        assert path.read_bytes() == (tmp_path / "board b" / path.name).read_bytes(), path.name
-    assert len(read_chain(tmp_path / "board b", read_epoch(tmp_path / "b"))) == 4
+        assert killed_after("costgym.experiments.board.epochs.chain:Chain.add", 1, *arguments)
+        assert len(read_chain(tmp_path / "board", read_epoch(spring))) == count
+    assert invoke(*arguments).exit_code == 0
+    for path in sorted((judged / "board").iterdir()):
+        assert path.read_bytes() == (tmp_path / "board" / path.name).read_bytes(), path.name
+    assert len(read_chain(tmp_path / "board", read_epoch(spring))) == 4
 
 
 def test_an_epoch_is_judged_between_its_days_and_its_secret_is_published_after_them(entries: Path, tmp_path: Path) -> None:
-    later = epoch(tmp_path / "later", begin=today() + timedelta(1), end=today() + timedelta(2))
+    later = epoch(tmp_path / "later", references=["greedy"], begin=today() + timedelta(1), end=today() + timedelta(2))
     with pytest.raises(ConfigError, match="begins on"):
         judge([entries], later, tmp_path / "board")
-    now = epoch(tmp_path / "now", begin=today(), end=today())
+    now = epoch(tmp_path / "now", references=["greedy"], begin=today(), end=today())
     judge([], now, tmp_path / "board")
     with pytest.raises(ConfigError, match="who knew its secret before would know its worlds"):
         reveal(now, tmp_path / "board")
@@ -261,7 +271,7 @@ def keys(tmp_path: Path) -> Path:
 
 @needs_keys
 def test_the_tries_of_a_key_are_one_row_with_their_mean_whatever_name_each_gives_itself(keys: Path, tmp_path: Path) -> None:
-    spring = epoch(tmp_path / "spring", keys)
+    spring = epoch(tmp_path / "spring", keys, references=["greedy", "cheapest"])
     mine = [entry(tmp_path / "entries", name, [agent]) for name, agent in (("Ann", "greedy"), ("Other", "random"))]
     theirs = entry(tmp_path / "entries", "Bob", ["greedy", "cheapest"])
     for agent_name in mine:
@@ -285,7 +295,7 @@ def test_the_tries_of_a_key_are_one_row_with_their_mean_whatever_name_each_gives
 
 @needs_keys
 def test_an_entry_is_signed_by_a_registered_key_for_this_epoch_and_for_these_bytes(keys: Path, tmp_path: Path) -> None:
-    spring, other = epoch(tmp_path / "spring", keys), epoch(tmp_path / "other", keys)
+    spring, other = (epoch(tmp_path / name, keys, references=["greedy"]) for name in ("spring", "other"))
     with_secret(other, "of another epoch, in which the same people enter")
     made = entry(tmp_path / "entries", "Ann", ["greedy"])
     outsider = key(tmp_path, "Eve")
@@ -329,10 +339,10 @@ def test_a_name_and_a_key_are_registered_once_however_they_are_written(keys: Pat
 @needs_keys
 def test_verdicts_are_signed_where_the_judge_has_a_key(entries: Path, tmp_path: Path) -> None:
     mine = key(tmp_path, "judge")
-    spring = epoch(tmp_path / "spring", judge=mine)
+    spring = epoch(tmp_path / "spring", references=["greedy"], judge=mine)
     with pytest.raises(ConfigError, match="expected the key whose public part"):
-        judge([entries], spring, tmp_path / "board")
-    board([entries], spring, tmp_path / "board", key=mine)
+        judge([entries / "Cheap"], spring, tmp_path / "board")
+    board([entries / "Cheap"], spring, tmp_path / "board", key=mine)
     path = tmp_path / "board" / CHAIN
     forged = path.read_text().replace('"average_cost":', '"average_cost":1', 1)
     path.write_text(forged.splitlines()[0] + "\n")
@@ -377,52 +387,48 @@ REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_an_entry_that_cannot_be_played_is_refused_in_words(name: str, entries: Path, spring: Path, tmp_path: Path) -> None:
-    change, words = REFUSED[name]
-    change(Path(shutil.copytree(entries / "Greedy", tmp_path / "entries/hostile")))
+def test_an_entry_that_cannot_be_played_is_refused_in_words(entries: Path, spring: Path, tmp_path: Path) -> None:
+    for number, (change, _) in enumerate(REFUSED.values()):
+        change(Path(shutil.copytree(entries / "Greedy", tmp_path / f"entries/{number}")))
     shutil.copytree(entries / "Cheap", tmp_path / "entries/honest")
-    verdicts = judge([tmp_path / "entries"], spring, tmp_path / "board")
-    assert [verdict.accepted for verdict in verdicts] == [False, True] or [v.accepted for v in verdicts] == [True, False]
-    assert words in " ".join(reason for verdict in verdicts for reason in verdict.reasons)
+    *refused, honest = judge([tmp_path / "entries"], spring, tmp_path / "board")
+    assert honest.accepted and not any(verdict.accepted for verdict in refused)
+    for verdict, (name, (_, words)) in zip(refused, REFUSED.items(), strict=True):
+        assert words in " ".join(verdict.reasons), name
     assert judge([tmp_path / "entries"], spring, tmp_path / "board") == []  # one verdict each
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (lambda folder: (folder / "link").symlink_to("/etc/passwd"), "link"),
-        (lambda folder: os.mkfifo(folder / "pipe"), "pipe"),
-        (lambda folder: os.link(folder / "manifest.json", folder / "second"), "second"),
-    ],
-)
 def test_a_folder_with_links_or_pipes_is_no_entry_and_nothing_is_said_of_it(
-    change: Callable[[Path], object], words: str, entries: Path, spring: Path, tmp_path: Path
+    entries: Path, spring: Path, tmp_path: Path
 ) -> None:
-    change(Path(shutil.copytree(entries / "Greedy", tmp_path / "entries/hostile")))
+    changes: dict[str, Callable[[Path], object]] = {
+        "a link": lambda folder: (folder / "link").symlink_to("/etc/passwd"),
+        "a pipe": lambda folder: os.mkfifo(folder / "pipe"),
+        "a second name": lambda folder: os.link(folder / "manifest.json", folder / "second"),
+    }
+    for name, change in changes.items():
+        change(Path(shutil.copytree(entries / "Greedy", tmp_path / "entries" / name)))
     messages: list[str] = []
     assert judge([tmp_path / "entries"], spring, tmp_path / "board", say=messages.append) == []
-    assert messages[0].startswith("hostile: is no entry") or words in messages[0]
+    assert [message.partition(" is no entry")[0] for message in messages] == [f"{name}:" for name in changes]
 
 
-def test_without_a_sandbox_own_code_goes_on_waiting(spring: Path, tmp_path: Path) -> None:
-    made = entry(tmp_path / "entries", "Mine", ["own.py:Mine"], OWN)
+def test_without_a_sandbox_own_code_goes_on_waiting(mine: Path, spring: Path, tmp_path: Path) -> None:
     messages: list[str] = []
-    assert judge([made], spring, tmp_path / "board", sandbox="none", say=messages.append) == []
+    assert judge([mine], spring, tmp_path / "board", sandbox="none", say=messages.append) == []
     assert messages == ["Mine: waits for a machine with a sandbox, because its agents have their own code"]
 
 
 @needs_sandbox
 def test_own_code_is_played_in_the_sandbox_and_what_is_left_after_its_minutes_fails(
-    spring: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    mine: Path, spring: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = entry(tmp_path / "entries", "Mine", ["own.py:Mine"], OWN)
-    document = board([made], spring, tmp_path / "board")
+    document = board([mine], spring, tmp_path / "board")
     references = {row["agent"]: row for row in document["rows"] if "submission" not in row}
     assert rows(document)["Mine"][PASS] == references["greedy"][PASS]
     # the time is up once its first row has begun: what is left fails, and is not refused
     monkeypatch.setattr(Limits, "exceeded", property(lambda limits: "its time is up" if limits.begun else ""))
-    row = rows(board([made], spring, tmp_path / "other"))["Mine"]
+    row = rows(board([mine], spring, tmp_path / "other"))["Mine"]
     assert (row[PASS], row["crashed_episodes"], row["episodes"]) == (0.0, 8, 8)
 
 
@@ -430,6 +436,7 @@ def test_a_process_that_breaks_the_judges_own_code_has_failed_in_that_episode(
     spring: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = read_epoch(spring).secret_run("s" * 64, {"numbers": ("own.py:Mine",)})
+    fork_agents(monkeypatch)
     (tmp_path / "own.py").write_text(OWN)
     play_many = playing.play_many
 
@@ -447,14 +454,16 @@ def test_the_command_line_begins_judges_and_ends_an_epoch(
     entries: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def message_of(*words: str, code: int = 0) -> str:
-        result = CliRunner().invoke(app, ["submit", *words])
+        result = invoke("submit", *words)
         assert result.exit_code == code, result.output
         return result.output
 
     out, shown = str(tmp_path / "spring"), str(tmp_path / "board")
     terms = ("--budgets", "price=20", "--tracks", "numbers", "--tasks", "1", "--worlds", "1", "--name", "spring")
+    rerun = ("--epoch", out, "--out", shown, "--jobs", "1")
     assert "SHA-256" in message_of("epoch", "--out", out, *terms)
-    assert "Cheap: played: numbers cheapest" in message_of("rerun", str(entries), "--epoch", out, "--out", shown)
+    assert "Cheap: played: numbers cheapest" in message_of("rerun", str(entries / "Cheap"), *rerun)
     monkeypatch.setattr(judging, "today", lambda: today() + timedelta(1))
+    monkeypatch.setattr(engine, "default_jobs", lambda: 1)
     assert "replays everything" in message_of("epoch", "--out", out, "--reveal", shown)
     assert verify(shown).verified

@@ -20,7 +20,7 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Ground:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32))
 def test_what_others_wrote_is_refused_in_words_or_read_as_data(kind: str, ground: Ground, seed: int) -> None:
     begin = time.process_time()
@@ -33,13 +33,12 @@ _LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
 _JSON = st.recursive(_LEAVES, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner))
 
 
-@settings(max_examples=200, deadline=None)
 @given(_JSON | st.text())
 def test_any_text_is_an_action(value: object) -> None:
     assert read_action(value if isinstance(value, str) else str(value)).kind in ("call", "finish", "wait", "think")
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=2 * settings.default.max_examples, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(st.characters(codec="utf-8")) | st.text("[]{}:,-&*! \n?|>'\"ab1"))
 def test_any_text_is_yaml_or_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "x.yaml").write_text(text, encoding="utf-8")

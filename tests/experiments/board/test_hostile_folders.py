@@ -20,7 +20,8 @@ def genuine(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("genuine")
     assert invoke("leaderboard", *LIMITS, "--out", folder / "run").exit_code == 0
     assert invoke("submit", "pack", folder / "run", "--out", folder / "entry", "--name", "n", "--contact", "c").exit_code == 0
-    assert invoke("submit", "epoch", "--out", folder / "epoch", "--tasks", "1", "--worlds", "1").exit_code == 0
+    terms = ("--tracks", "numbers", "--agents", "cheapest", "--tasks", "1", "--worlds", "1")
+    assert invoke("submit", "epoch", "--out", folder / "epoch", *terms).exit_code == 0
     return folder
 
 

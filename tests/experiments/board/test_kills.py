@@ -15,7 +15,9 @@ import pytest
 
 from costgym.simulators.errors import DataError
 from costgym.simulators.files import NEXT, finish_change, keep_lines, read_lines
+from tests.helpers.command_line import invoke, killed_after
 
+LINE, EFFECT = "costgym.simulators.files:LineFile.append", "costgym.simulators.rules.calls:take_effect"
 COLLECT = ("collect", "--agent", "react", "--scenario", "storm", "--episodes", "600", "--seed", "5")
 BOARD = ("leaderboard", "--agents", "cheapest,react", "--budgets", "price=10,20", "--episodes", "60", "--jobs", "1")
 
@@ -56,51 +58,26 @@ def test_a_run_killed_three_times_ends_with_the_bytes_of_one_that_was_not(argume
     assert files(killed) == expected
 
 
-SESSIONS = ("collect", "--agent", "paced", "--env", "costgym/MarketplaceSession-v1", "--episodes", "60", "--seed", "2")
+SESSIONS = ("collect", "--agent", "paced", "--env", "costgym/MarketplaceSession-v1", "--episodes", "12", "--seed", "2")
 
 
-@pytest.mark.parametrize("jobs", ["1", "2"])
-def test_shards_that_were_killed_hold_the_lines_of_a_run_that_was_not(jobs: str, tmp_path: Path) -> None:
+def test_shards_that_were_killed_hold_the_lines_of_a_run_that_was_not(tmp_path: Path) -> None:
     whole, shards = tmp_path / "whole", tmp_path / "shards"
-    assert start(SESSIONS, whole).wait(120) == 0
+    assert invoke(*SESSIONS, "--out", whole).exit_code == 0
     expected = (whole / "trajectories.jsonl").read_bytes()
     for shard in ("2/3", "1/3", "3/3"):  # in any order
-        arguments = (*SESSIONS, "--shard", shard, "--jobs", jobs)
-        dying = [sys.executable, "-c", DYING, "line", "7", *arguments, "--out", str(shards), "--quiet"]
-        assert subprocess.run(dying, capture_output=True, timeout=120, check=False).returncode == -signal.SIGKILL
-        assert start(arguments, shards).wait(120) == 0
+        arguments = (*SESSIONS, "--shard", shard, "--out", shards)
+        assert killed_after(LINE, 2, *arguments)
+        assert invoke(*arguments).exit_code == 0
     header, *_ = expected.splitlines(keepends=True)
     parts = [path.read_bytes() for path in sorted(shards.rglob("*.jsonl"))]
     assert len(parts) == 3 and all(part.startswith(header) for part in parts)
     assert header + b"".join(part.removeprefix(header) for part in parts) == expected
     for wrong in ("1/4", "1/1", "4/3", "0/3", "half"):
-        assert start((*SESSIONS, "--shard", wrong), shards).wait(120) == 2
+        assert invoke(*SESSIONS, "--shard", wrong, "--out", shards).exit_code == 2
 
 
-DYING = """
-import os, runpy, signal, sys
-from costgym.simulators.files import LineFile
-from costgym.simulators.rules import calls
-
-moment, left, *sys.argv[1:] = sys.argv[1:]
-left = int(left)
-owner, name = (calls, "take_effect") if moment == "effect" else (LineFile, "append")
-real = getattr(owner, name)
-
-def dying(*arguments):
-    global left
-    answer = real(*arguments)
-    left -= 1
-    if left == 0:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return answer
-
-setattr(owner, name, dying)
-runpy.run_module("costgym", run_name="__main__", alter_sys=True)
-"""
 WRITES = ("--scenario", "marketplace-writes", "--episodes", "30", "--seed", "3")
-
-
 COLLECT_WRITES = ("collect", "--agent", "retry", *WRITES)
 BOARD_WRITES = ("leaderboard", "--agents", "retry,react", "--jobs", "1", *WRITES)
 
@@ -108,11 +85,11 @@ BOARD_WRITES = ("leaderboard", "--agents", "retry,react", "--jobs", "1", *WRITES
 @pytest.mark.parametrize(
     ("arguments", "moment", "counts"),
     [
-        (COLLECT_WRITES, "effect", (3, 40, 19)),
-        (COLLECT_WRITES, "line", (3, 8, 9)),
+        (COLLECT_WRITES, EFFECT, (3, 40, 19)),
+        (COLLECT_WRITES, LINE, (3, 8, 9)),
         # a leaderboard also searches the optimum of every episode, which makes a thousand effects
-        pytest.param(BOARD_WRITES, "effect", (3, 20_000, 25_000), marks=pytest.mark.slow),
-        pytest.param(BOARD_WRITES, "line", (3, 8, 9), marks=pytest.mark.slow),
+        pytest.param(BOARD_WRITES, EFFECT, (3, 20_000, 25_000), marks=pytest.mark.slow),
+        pytest.param(BOARD_WRITES, LINE, (3, 8, 9), marks=pytest.mark.slow),
     ],
     ids=["collect-effect", "collect-line", "leaderboard-effect", "leaderboard-line"],
 )
@@ -120,14 +97,13 @@ def test_a_run_killed_between_a_writes_effect_and_its_record_loses_nothing_and_r
     arguments: tuple[str, ...], moment: str, counts: tuple[int, ...], tmp_path: Path
 ) -> None:
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    assert start(arguments, whole).wait(120) == 0
+    assert invoke(*arguments, "--out", whole).exit_code == 0
     grew = [0]
     for left in counts:
-        command = [sys.executable, "-c", DYING, moment, str(left), *arguments, "--out", str(killed), "--quiet"]
-        assert subprocess.run(command, capture_output=True, timeout=120, check=False).returncode == -signal.SIGKILL
+        assert killed_after(moment, left, *arguments, "--out", killed)
         grew.append(size(killed))
     assert grew[1] < grew[2] < grew[3] < size(whole)  # each attempt goes on where the one before was killed
-    assert start(arguments, killed).wait(120) == 0
+    assert invoke(*arguments, "--out", killed).exit_code == 0
     assert files(killed) == files(whole)
     assert b'"money_lost"' in b"".join(files(whole).values())
 

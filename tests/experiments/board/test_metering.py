@@ -26,6 +26,7 @@ from costgym.experiments.play.episodes import play_many
 from costgym.simulators.calls import Prompt, Usage
 from costgym.simulators.errors import InfrastructureError
 from costgym.simulators.pricing.prompt_cache import USUAL, CacheRules
+from tests.helpers.agent_processes import fork_agents
 from tests.helpers.epochs import board as arena
 from tests.helpers.epochs import entry, epoch, rows
 
@@ -181,9 +182,8 @@ def test_rows_whose_tokens_only_the_agent_counted_are_ranked_apart(tmp_path: Pat
 def test_in_an_epoch_the_model_answers_on_the_judges_side_and_counts_whatever_is_reported(tmp_path: Path) -> None:
     for name in ("Free", "Mute"):
         entry(tmp_path / "entries", name, [f"own.py:{name}"], NO_USAGE)
-    document = arena(
-        [tmp_path / "entries"], epoch(tmp_path / "spring", tracks=("text",), references=["dfsdt"]), tmp_path / "out"
-    )
+    spring = epoch(tmp_path / "spring", tracks=("text",), references=["dfsdt"], tasks=1)
+    document = arena([tmp_path / "entries"], spring, tmp_path / "out")
     [reference] = [row for row in document["rows"] if "submission" not in row]
     ranked = rows(document)
     assert ranked["Free"]["average_tokens"] == reference["average_tokens"]
@@ -223,6 +223,7 @@ def broken_server(monkeypatch: pytest.MonkeyPatch, down: Callable[[int, str], bo
 def test_an_episode_that_the_judges_own_model_broke_is_played_later_as_long_as_episodes_may_be_put_back(
     outages: int, crashed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    fork_agents(monkeypatch)
     (tmp_path / "own.py").write_text(BREAKS.replace('self.handles[0].complete([Message("user", "break")], [])', "pass"))
     run_of = make_run_config("quick", agents=["react"], budgets="price=30", episodes=4)
     [track] = run_of.tracks
@@ -238,6 +239,7 @@ def test_an_episode_that_the_judges_own_model_broke_is_played_later_as_long_as_e
 def test_a_request_that_breaks_a_server_which_answers_others_is_its_agents_failure_at_the_first_try(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    fork_agents(monkeypatch)
     (tmp_path / "own.py").write_text(BREAKS)
     requests = broken_server(monkeypatch, lambda number, text: text == "break")
     [track] = make_run_config("quick", agents=["react"], budgets="price=30").tracks

@@ -18,6 +18,7 @@ from costgym.experiments.board.run_config import make_run_config
 from costgym.simulators.errors import DataError
 from costgym.simulators.opencatp.scoring.evaluation import known_evaluator
 from costgym.simulators.scenario import load_scenario
+from tests.helpers.agent_processes import fork_agents
 
 COUNTS = """
 from costgym.agents import Agent
@@ -78,6 +79,7 @@ def test_half_an_answer_is_not_waited_for_beyond_the_deadline() -> None:
 
 
 def test_own_code_meets_no_task_twice_in_a_process_of_its_rerun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fork_agents(monkeypatch)
     code = tmp_path
     monkeypatch.chdir(code)
     (code / "counts.py").write_text(COUNTS)

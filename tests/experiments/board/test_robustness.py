@@ -16,7 +16,7 @@ from costgym.simulators.stress import Stress
 @pytest.fixture(scope="module")
 def board(tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("robustness") / "board"
-    run(make_run_config("robustness", agents=["greedy", "random"], episodes=6), out)
+    run(make_run_config("robustness", agents=["greedy", "random"], episodes=3, seed=2), out)
     return out
 
 

@@ -106,6 +106,7 @@ def test_rows_of_real_models_that_ship_lead_the_small_suite(tmp_path: Path) -> N
     assert [entry.name for entry in writing] == ["Qwen2.5-Coder-0.5B writes", "Qwen2.5-Coder-1.5B writes", "SmolLM2 writes"]
     assert not [entry for entry in entries if entry in shipped_entries(make_run_config("small", episodes=10))]
     board = run(config, tmp_path / "board").folder
+    other = Path(shutil.copytree(board, tmp_path / "other"))
     shutil.copytree(RECORDED / "SmolLM2 GRPO", tmp_path / "entries" / "SmolLM2 GRPO")
     assert add_shipped(board, folder=tmp_path / "entries") == ["react (SmolLM2 GRPO)"]
     assert [name for name, _ in blocks(read_ended(board)["rows"])] == [PLAYED_BLOCK, SIMULATED]
@@ -114,7 +115,6 @@ def test_rows_of_real_models_that_ship_lead_the_small_suite(tmp_path: Path) -> N
     path = tmp_path / "entries" / "SmolLM2 GRPO" / "manifest.json"
     manifest = manifest_of(path.parent).model_copy(update={"contact": "another"})
     path.write_text(manifest_text(manifest))
-    other = run(config, tmp_path / "other").folder
     assert add_shipped(other, folder=tmp_path / "entries") == ["react (SmolLM2 GRPO)"]
     assert [name for name, _ in blocks(read_ended(other)["rows"])] == [SIMULATED, UNMETERED]
 

@@ -1,7 +1,6 @@
 """Results in SQL: the same on SQLite and on a real PostgreSQL server, with many writers, and never half."""
 
 import dataclasses
-import multiprocessing
 import os
 import signal
 import sqlite3
@@ -19,9 +18,11 @@ from costgym.experiments.board.run_config import make_run_config
 from costgym.experiments.board.store.runs import Run, RunEntry, entry_id, read_run, run_id
 from costgym.experiments.leaderboard import run
 from costgym.experiments.play.results import EpisodeResult, outcome
+from tests.helpers.command_line import processes
 from tests.helpers.databases import postgres
 
 sa = pytest.importorskip("sqlalchemy", reason="no SQLAlchemy here: install costgym[store]")
+from costgym.experiments.board.store import store as store_module  # noqa: E402
 from costgym.experiments.board.store.store import Store  # noqa: E402
 
 BUDGET = {"price": 10.0}
@@ -103,27 +104,22 @@ def test_saving_a_run_again_changes_nothing_and_a_changed_one_takes_its_place(ur
         assert {entry for entry, _, _ in store.episodes(fewer.id)} == {fewer.entries[0].id}
 
 
-def test_a_run_that_fails_on_the_way_leaves_nothing(url: str) -> None:
+def test_a_run_that_fails_on_the_way_leaves_nothing(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_module, "BATCH", 20)
+
     def broken() -> Iterator[tuple[str, EpisodeResult]]:
-        for index, result in enumerate(made(count=2500).results()):
-            if index == 4100:
+        for index, result in enumerate(made(count=25).results()):
+            if index == 41:
                 raise costgym.DataError("episodes.jsonl", "is cut short")
             yield result
 
-    whole = made(count=2500)
+    whole = made(count=25)
     with Store(url) as store:
         with pytest.raises(costgym.DataError, match="cut short"):
             store.save(dataclasses.replace(whole, results=broken))
         assert store.runs() == []
         store.save(made(1))
         assert [run.id for run in store.runs()] == [made(1).id]
-
-
-def processes() -> Any:
-    """Processes that start from one that has imported all this already."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])
-    return context
 
 
 def write(url: str, seed: int, shared: int, barrier: Any) -> None:
@@ -151,14 +147,15 @@ def test_several_processes_write_at_once(url: str) -> None:
 
 def save_and_hang(url: str, ready: Any) -> None:
     def slow() -> Iterator[tuple[str, EpisodeResult]]:
-        for index, result in enumerate(made(5, count=3000).results()):
-            if index == 4000:
+        for index, result in enumerate(made(5, count=30).results()):
+            if index == 40:
                 ready.set()
                 time.sleep(60)
             yield result
 
+    store_module.BATCH = 20  # in this process alone
     with Store(url) as store:
-        store.save(dataclasses.replace(made(5, count=3000), results=slow))
+        store.save(dataclasses.replace(made(5, count=30), results=slow))
 
 
 def test_a_writer_that_is_killed_leaves_nothing_and_bars_nobody(url: str) -> None:

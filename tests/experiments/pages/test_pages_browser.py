@@ -97,38 +97,26 @@ def addresses(site: Path, run: Run) -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize("dark", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["light", "dark"])
-def test_every_page_is_accessible(driver: Any, site: Path, run: Run, dark: bool) -> None:
+def test_every_page_is_accessible_fits_a_phone_and_runs_no_markup(driver: Any, site: Path, run: Run, dark: bool) -> None:
     scores = []
-    window(driver, dark=dark)
     for name, address, until in addresses(site, run):
+        window(driver, dark=dark)
         visit(driver, site / name, address, until)
         problems = accessibility(driver)
         scores.append((name, round(problems.score, 1)))
         assert problems.grave == [], name
         assert problems.score >= 90, (name, problems.violated)
-        assert complaints(driver) == []
-        assert foreign_requests(driver) == []
-    print("axe, rules passed of rules applicable, %:", scores)
-
-
-def test_no_page_scrolls_sideways_on_a_phone(driver: Any, site: Path, run: Run) -> None:
-    window(driver, width=380, height=800)
-    for name, address, until in addresses(site, run):
-        visit(driver, site / name, address, until)
-        assert driver.execute_script("return document.documentElement.scrollWidth - innerWidth") <= 0, name
-    assert accessibility(driver).grave == []
-    window(driver)
-
-
-def test_markup_in_names_and_messages_is_shown_and_runs_nowhere(driver: Any, site: Path, run: Run) -> None:
-    for name, address, until in addresses(site, run):
-        visit(driver, site / name, address, until)
         assert "owned" not in driver.title or "script" in driver.title
         assert driver.execute_script("return document.images.length") == 0
+        window(driver, width=380, height=800, dark=dark)
+        assert driver.execute_script("return document.documentElement.scrollWidth - innerWidth") <= 0, name
         assert complaints(driver) == []
-    visit(driver, site / "episodes" / "episode.html", f"#entry={entry_of(run, HOSTILE, 40.0)}&at=0", READY)
+        assert foreign_requests(driver) == []
+    assert accessibility(driver).grave == []
+    window(driver)
     assert any(HOSTILE in text for text in texts(driver, "#messages .said"))
     assert HOSTILE in texts(driver, "#where")[0]
+    print("axe, rules passed of rules applicable, %:", scores)
 
 
 def test_the_viewer_shows_calls_side_by_side_with_statuses_prices_and_the_ledger(driver: Any, site: Path, run: Run) -> None:

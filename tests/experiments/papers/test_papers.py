@@ -1,6 +1,7 @@
 """Every paper's tables: rows of one shape, deterministic, with intervals, shown whole on pages and terminals; and claims."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,6 +33,13 @@ class Run(NamedTuple):
     paper: Paper
     folder: Path
     tables: Tables
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _thresholds_from_few_samples() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(deer, "FITTED_ON", 100)
+        yield
 
 
 @pytest.fixture(scope="module", params=[pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in EPISODES])
@@ -198,11 +206,12 @@ def test_claims_by_construction_and_those_of_no_paper_are_counted_nowhere() -> N
 # -- EcoAct and DEER -----------------------------------------------------------------------------------------------------------
 
 
-def test_ecoacts_chains_may_be_twice_as_long(tmp_path) -> None:
-    report = reproduce("ecoact", episodes=3, out=tmp_path)
+@pytest.mark.parametrize("run", ["ecoact"], indirect=True)
+def test_ecoacts_chains_may_be_twice_as_long(run: Run) -> None:
+    report, folder = run.tables, run.folder
     rows = report["ours"]
-    assert json.loads((tmp_path / "board" / "ecoact-0" / "run.json").read_text())["search"] == {"depth": 24}
-    published = json.loads((tmp_path / "published" / "ecoact-0" / "run.json").read_text())["search"]
+    assert json.loads((folder / "board" / "ecoact-0" / "run.json").read_text())["search"] == {"depth": 24}
+    published = json.loads((folder / "published" / "ecoact-0" / "run.json").read_text())["search"]
     assert (published["depth"], published["unit"]) == (24, "nodes")
     shares = {
         row["agent"]: row["registered_share"]

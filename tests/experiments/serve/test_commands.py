@@ -80,7 +80,7 @@ def actions(folder: Path) -> list[list[str]]:
 
 
 def test_a_loop_over_http_is_the_agent_react_to_the_last_figure_and_is_handed_in(tmp_path: Path) -> None:
-    done, mine = rank(tmp_path, LOOP, "--pack", str(tmp_path / "entry"), "--contact", "me@example.org", episodes=4)
+    done, mine = rank(tmp_path, LOOP, "--pack", str(tmp_path / "entry"), "--contact", "me@example.org", episodes=2)
     assert done.exit_code == 0, done.output
     episodes = [json.loads(line) for line in (tmp_path / "run" / "episodes.jsonl").read_text().splitlines()]
     apart = {"agent", "replies", "figures"}
@@ -117,7 +117,7 @@ def test_the_answer_may_be_the_last_line_and_a_command_without_a_request_pays_fo
 ATTACKS = {
     "exits with an error": ("sys.exit('cannot go on')", "exit status 1: cannot go on"),
     "kills itself": ("os.kill(os.getpid(), 9)", "the command was killed by signal 9"),
-    "never ends": ("import time\ntime.sleep(60)", "did not end within 1.5 s"),
+    "never ends": ("import time\ntime.sleep(60)", "did not end within 0.8 s"),
     "asks for ever": ("while True: post(model, {'messages': [{'role': 'user', 'content': 'hm'}]})", ""),
     "claims tokens": (
         "post(tools + '/no_such', {'usage': {'input_tokens': 0}, 'name': 'finish'})\nprint('done')",
@@ -133,8 +133,8 @@ ATTACKS = {
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_an_attack_ends_in_its_own_episode(tmp_path: Path, attack: str) -> None:
     text, reason = ATTACKS[attack]
-    limit = "1.5" if attack == "never ends" else "30"
-    done, mine = rank(tmp_path, PLAIN + text, "--beside", "", "--time-limit", limit, episodes=1)
+    limit = "0.8" if attack == "never ends" else "30"
+    done, mine = rank(tmp_path, PLAIN + text, "--beside", "", "--time-limit", limit, "--budget", "price=5", episodes=1)
     assert done.exit_code == 0, done.output
     (episode,) = mine
     assert not episode["strict"] and reason in episode.get("crash", "") and not episode["void"]
@@ -166,34 +166,20 @@ print(seen, os.environ.get("MY_API_KEY"), os.environ["OPENAI_API_KEY"])
 
 
 def test_a_run_that_was_killed_goes_on_and_ends_with_the_same_bytes(tmp_path: Path) -> None:
-    words = [
-        sys.executable,
-        "-m",
-        "costgym",
-        "rank",
-        "--episodes",
-        "6",
-        "--concurrency",
-        "2",
-        "--beside",
-        "",
-        "--quiet",
-        "--out",
-    ]
-    agent = script(tmp_path, "import time\ntime.sleep(0.3)\n" + LOOP)
-    part = subprocess.Popen([*words, str(tmp_path / "part"), "--", *agent], stderr=subprocess.DEVNULL)
+    words = ["rank", "--episodes", "4", "--concurrency", "2", "--beside", "", "--quiet", "--out"]
+    agent = script(tmp_path, "import time\ntime.sleep(0.2)\n" + LOOP)
+    command = [sys.executable, "-m", "costgym", *words, str(tmp_path / "part"), "--", *agent]
+    part = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     episodes = tmp_path / "part" / "episodes.jsonl"
-    while not episodes.is_file() or episodes.read_text().count("\n") < 2:
-        time.sleep(0.05)
+    while not episodes.is_file() or not episodes.read_text().count("\n"):
+        time.sleep(0.02)
     part.send_signal(signal.SIGKILL)
     part.wait()
+    assert episodes.read_text().count("\n") < 4
     for name in ("part", "whole"):
-        assert (
-            subprocess.run([*words, str(tmp_path / name), "--", *agent], stderr=subprocess.DEVNULL, check=False).returncode == 0
-        )
+        assert invoke(*words, tmp_path / name, "--", *agent).exit_code == 0
     for name in ("episodes.jsonl", "leaderboard.json", "run.json"):
         assert (tmp_path / "part" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
-    time.sleep(0.2)
     left = subprocess.run(["pgrep", "-f", agent[1]], capture_output=True, text=True, check=False).stdout
     assert not left  # the killed run's commands died with it
 
@@ -221,7 +207,6 @@ def address() -> Any:
 
     threading.Thread(target=answer, daemon=True).start()
     variables = endpoint().variables(token)
-    time.sleep(0.2)
     yield variables, seen
     desk.end("the episode has ended")
     endpoint().close(token)
@@ -368,12 +353,12 @@ def test_a_spend_limit_ends_a_run_that_goes_on_with_a_higher_one(tmp_path: Path,
     server.answers = lambda request: wire_reply("", ("finish", {"answer": "?"}), prompt=100_000, completion=1000)
     monkeypatch.setenv("OPENAI_BASE_URL", server.url)
     model = ("--model", "openai:gpt-4o-mini", "--beside", "")
-    done, _ = rank(tmp_path, LOOP, *model, "--spend-limit", "0.05", episodes=6)
+    done, _ = rank(tmp_path, LOOP, *model, "--spend-limit", "0.02", episodes=3)
     assert done.exit_code == 3 and "spend limit" in done.output.lower() + done.stderr.lower()
     count = len(server.requests)
-    done, mine = rank(tmp_path, LOOP, *model, "--spend-limit", "5", episodes=6)
-    assert done.exit_code == 0 and len(mine) == 6
-    assert count < len(server.requests) <= 6 + 1  # no reply was paid for twice
+    done, mine = rank(tmp_path, LOOP, *model, "--spend-limit", "5", episodes=3)
+    assert done.exit_code == 0 and len(mine) == 3
+    assert count < len(server.requests) <= 3 + 1  # no reply was paid for twice
     server.close()
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import select
 import signal
 import socket
 import sys
@@ -9,6 +10,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -24,7 +26,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 import costgym
 from costgym.experiments.serve.limits import Bucket, Limits, Refused
 from costgym.experiments.serve.sessions import Sessions
-from tests.helpers.served import ENV, differences, local_sessions, play_locally, replay, replay_all, served
+from tests.helpers.served import ENV, differences, local_sessions, play_locally, replay, replay_all, served, served_here
 
 WORLD = """\
 name: small
@@ -42,16 +44,16 @@ def scenario(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def address(scenario: Path) -> Iterator[str]:
-    with served("--env", ENV, "--scenario", scenario) as (process, _):
-        yield process
+    with served_here(scenario=str(scenario), max_steps=400) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
 def strict(scenario: Path) -> Iterator[str]:
     """A server of narrow limits."""
-    limits = ("--sessions", 2, "--idle", 1, "--max-request", 2000, "--rate", 20, "--timeout", 0.6)
-    with served("--scenario", scenario, *limits) as (process, _):
-        yield process
+    limits = Limits(sessions=2, idle_s=1.0, request_bytes=2000, rate=20, timeout_s=0.6)
+    with served_here(scenario=str(scenario), limits=limits) as server:
+        yield server
 
 
 def http(address: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
@@ -91,7 +93,7 @@ def test_concurrent_sessions_are_each_the_session_played_locally(address: str, s
 
 def test_tasks_that_change_the_world_are_served_with_their_figures() -> None:
     sessions = local_sessions(4, 40, scenario="marketplace-writes", split="test", max_steps=400)
-    with served("--env", ENV, "--scenario", "marketplace-writes") as (address, _):
+    with served_here(scenario="marketplace-writes", max_steps=400) as address:
         seconds, different = asyncio.run(replay_all(address, sessions))
     assert (len(seconds), different) == (4 * 40, [])
     text = json.dumps([exchange.answer for exchanges in sessions for exchange in exchanges if exchange.answer["done"]])
@@ -140,8 +142,8 @@ def test_what_is_to_be_known_about_the_environment(address: str) -> None:
     assert http(address, "/reset", {"split": "train", "index": 10})[0] == 422
 
 
-def test_a_numeric_environment_is_served_too(tmp_path: Path) -> None:
-    with served("--env", "costgym/OpenCATPCalls-v0") as (address, _):
+def test_a_numeric_environment_is_served_too() -> None:
+    with served_here("costgym/OpenCATPCalls-v0", tasks="all") as address:
         schema = http(address, "/schema")[1]
         assert schema["action"]["properties"]["action"]["type"] == "integer"
         first, second = talk(
@@ -258,27 +260,20 @@ def test_oversized_requests_are_refused_and_nobody_else_notices(strict: str) -> 
     assert http(strict, "/mcp", {"x": "y" * 5000})[0] == 413
 
 
-@pytest.mark.parametrize(
-    "begin",
-    [
-        b"GET /health HT",
-        b"POST /reset HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n\r\n{",
-        b"",
-    ],
-)
-def test_a_client_that_dawdles_is_cut_off(strict: str, begin: bytes) -> None:
-    url = urlsplit(strict)
-    with socket.create_connection((url.hostname, url.port), timeout=8) as slow:
-        slow.sendall(begin)
-        since = time.monotonic()
-        answer = b""
-        try:
-            while part := slow.recv(4096):
-                answer += part
-        except ConnectionResetError:
-            pass
-        assert time.monotonic() - since < 6
-        assert answer == b"" or b" 408 " in answer
+def test_clients_that_dawdle_are_cut_off(strict: str) -> None:
+    url, since = urlsplit(strict), time.monotonic()
+    beginnings = (b"GET /health HT", b"POST /reset HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n\r\n{", b"")
+    with ExitStack() as clients:
+        slow = [clients.enter_context(socket.create_connection((url.hostname, url.port), timeout=8)) for _ in beginnings]
+        for client, begin in zip(slow, beginnings, strict=True):
+            client.sendall(begin)
+        for client in slow:
+            answer = b""
+            with suppress(ConnectionResetError):
+                while part := client.recv(4096):
+                    answer += part
+            assert answer == b"" or b" 408 " in answer
+    assert time.monotonic() - since < 6
     assert http(strict, "/health")[0] == 200
 
 
@@ -470,7 +465,10 @@ def test_mcp_over_standard_input_and_output(scenario: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_a_signal_ends_the_server_cleanly_though_sessions_are_open(scenario: Path, number: signal.Signals) -> None:
-    with served("--env", ENV, "--scenario", scenario) as (address, process):
+    """And the options of the command are those of the server in this process."""
+    (exchanges,) = local_sessions(1, 20, scenario=str(scenario), split="test", max_steps=400)
+    with served("--env", ENV, "--scenario", scenario, "--sessions", 1) as (address, process):
+        assert differences(exchanges, asyncio.run(replay(address, exchanges))[1]) == []
 
         async def run() -> int:
             from websockets.asyncio.client import connect
@@ -479,6 +477,7 @@ def test_a_signal_ends_the_server_cleanly_though_sessions_are_open(scenario: Pat
             async with connect(address.replace("http", "ws") + "/ws") as socket:
                 await socket.send('{"type": "reset"}')
                 await socket.recv()
+                assert (await asyncio.to_thread(http, address, "/reset", {}))[0] == 503
                 process.send_signal(number)
                 with pytest.raises(ConnectionClosed) as closed:
                     await asyncio.wait_for(socket.recv(), 10)
@@ -500,32 +499,26 @@ def test_openenvs_validator_finds_what_it_looks_for(address: str) -> None:
 
 
 def test_silent_connections_of_one_address_leave_room_for_others() -> None:
-    with served("--sessions", 4, "--client-connections", 10, "--timeout", 30) as (address, _):
+    with served_here(limits=Limits(sessions=4, client_connections=10)) as address, ExitStack() as held:
         url = urlsplit(address)
 
-        def silent() -> bool:
-            """Open a connection, say nothing, and tell whether it was closed at once."""
-            connection = socket.create_connection((url.hostname, url.port), timeout=5)
-            held.append(connection)
-            connection.settimeout(1.0)
-            try:
-                return connection.recv(1) == b""
-            except TimeoutError:
-                return False
-            except ConnectionResetError:
-                return True
+        def silent() -> socket.socket:
+            return held.enter_context(socket.create_connection((url.hostname, url.port), timeout=5))
 
-        held: list[socket.socket] = []
-        try:
-            assert [silent() for _ in range(12)] == [False] * 10 + [True] * 2
-            with socket.socket() as other:
-                other.bind(("127.0.0.2", 0))
-                other.settimeout(5)
-                other.connect((url.hostname, url.port))
-                other.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
-                assert b" 200 " in other.recv(4096)
-            held.pop(0).close()
-            assert not silent()  # a place of its own is free again
-        finally:
-            for connection in held:
-                connection.close()
+        def answers(connection: socket.socket) -> bool:
+            connection.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            return b" 200 " in connection.recv(4096)
+
+        first, *others, eleventh, twelfth = [silent() for _ in range(12)]
+        for refused in (eleventh, twelfth):
+            with suppress(ConnectionResetError):
+                assert refused.recv(1) == b""
+        assert select.select([first, *others], [], [], 0.2)[0] == []
+        with socket.socket() as other:
+            other.bind(("127.0.0.2", 0))
+            other.settimeout(5)
+            other.connect((url.hostname, url.port))
+            assert answers(other)
+        first.close()
+        time.sleep(0.1)
+        assert answers(silent())  # a place of its own is free again

@@ -34,7 +34,7 @@ def made_model(folder: Path, says: str | None = None) -> Path:
 
 
 def test_a_gold_answer_holds_only_what_a_result_showed() -> None:
-    for messages, tools, _ in islice(gold_episodes(SMALL, "train", None, "short", 1), 30):
+    for messages, tools, _ in islice(gold_episodes(SMALL, "train", None, "short", 1), 12):
         (answer,) = [
             call["function"]["arguments"]["answer"]
             for message in messages

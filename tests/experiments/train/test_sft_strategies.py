@@ -21,11 +21,12 @@ from tests.experiments.train.test_sft import QUICK, SMALL, model
 __all__ = ["model"]  # a fixture
 
 TAUGHT = ("react+btp", "react+ecoact", "dfsdt", "toolplanner")
+PRICE = {"price": 40}  # few episodes of dfsdt pass within less, and with it their first has several conversations
 Said = tuple[int, list[str], list[str]]
 
 
-def episodes(agent: str) -> Any:
-    return passing_episodes(strategies._player(SMALL, agent), SMALL, "train", None, "short", 1)
+def episodes(agent: str, budget: dict[str, float] | None = None) -> Any:
+    return passing_episodes(strategies._player(SMALL, agent), SMALL, "train", budget, "short", 1)
 
 
 def learnt_part(conversation: Conversation) -> Said:
@@ -133,7 +134,7 @@ def test_every_reply_is_learnt_once_under_the_prompt_that_the_agent_sent(agent: 
         assert sorted(learnt) == sorted(teacher.requests)
         return conversations
 
-    assert len(list(islice(passing_episodes(play, SMALL, "train", None, "short", 1), 30))) == 30
+    assert len(list(islice(passing_episodes(play, SMALL, "train", None, "short", 1), 8))) == 8
 
 
 def test_only_episodes_that_pass_are_learnt_from_in_an_order_that_follows_from_the_seed(monkeypatch: Any) -> None:
@@ -152,18 +153,18 @@ def test_only_episodes_that_pass_are_learnt_from_in_an_order_that_follows_from_t
     monkeypatch.setattr(strategies, "_player", watched)
 
     def taught(seed: int) -> list[Conversation]:
-        return list(islice(taught_episodes(SMALL, ["dfsdt"], "train", {"price": 12}, "short", seed), 40))
+        return list(islice(taught_episodes(SMALL, ["dfsdt"], "train", PRICE, "short", seed), 20))
 
     first = taught(1)
-    assert first == [talk for passed, conversation in ended if passed for talk in conversation][:40]
+    assert first == [talk for passed, conversation in ended if passed for talk in conversation][:20]
     assert {passed for passed, _ in ended} == {True, False}
     assert first == taught(1) != taught(2)
 
 
 def test_agents_take_turns_and_those_of_react_are_gold_episodes() -> None:
-    taught = taught_episodes(SMALL, ["react", "dfsdt"], "train", None, "short", 1)
-    gold, searched = gold_episodes(SMALL, "train", None, "short", 1), episodes("dfsdt")
-    for _ in range(20):
+    taught = taught_episodes(SMALL, ["react", "dfsdt"], "train", PRICE, "short", 1)
+    gold, searched = gold_episodes(SMALL, "train", PRICE, "short", 1), episodes("dfsdt", PRICE)
+    for _ in range(3):
         assert next(taught) == next(gold)
         for conversation in next(searched):
             assert next(taught) == conversation

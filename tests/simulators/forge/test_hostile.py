@@ -162,7 +162,12 @@ def test_there_are_three_hundred_hostile_documents() -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "document"), [document[1:] for document in DOCUMENTS], ids=[document[0] for document in DOCUMENTS]
+    ("file", "document"),
+    # of the injections every third, so that each text and each place is met
+    [
+        pytest.param(*document, id=name, marks=pytest.mark.slow if " in " in name and number % 3 else ())
+        for number, (name, *document) in enumerate(DOCUMENTS)
+    ],
 )
 def test_a_hostile_document_gives_a_sentence_and_no_file_or_a_safe_world(tmp_path: Path, file: str, document: bytes) -> None:
     begin = time.monotonic()

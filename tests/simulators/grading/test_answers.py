@@ -88,10 +88,9 @@ def dump(length: int) -> str:
     return json.dumps([*rows[: length // 2], wanted, *rows[length // 2 :]])
 
 
-@pytest.mark.parametrize("length", [2, 3, 5, 8, 13, 30, 100, 400, 1000, 4000])
-@pytest.mark.parametrize("fact", ["527911", "BGO-2", "Maria K. Olsen"])
-def test_a_dump_fails_whatever_its_length(fact: str, length: int) -> None:
-    assert not passes(fact, dump(length))
+@pytest.mark.parametrize("length", [2, 3, 5, 8, 30, 100, 400, 2000])
+def test_a_dump_fails_whatever_its_length(length: int) -> None:
+    assert not any(passes(fact, dump(length)) for fact in ("527911", "BGO-2", "Maria K. Olsen"))
     reading, precision = read_facts([Need("527911", ()), Need("BGO-2", ())], [False] * 2, dump(length), "")
     assert not any(reading) and precision < 0.5
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,7 +18,7 @@ from costgym.simulators.tasks import Need, fact_in, normalise
 from costgym.simulators.tools import Tool
 
 KNOWN, PLAIN = english(links=True), vocabulary(links=True)
-NAMES = ("marketplace", "marketplace-hard", "marketplace-extreme", "marketplace-writes", "silent")
+NAMES = ("marketplace", "marketplace-extreme", "marketplace-writes")
 
 
 def worlds(name: str):
@@ -40,7 +42,9 @@ def test_titles_are_unique_and_lead_back() -> None:
     assert all(re.fullmatch("[a-z]+(_[a-z]+)+", capability.title) for capability in KNOWN.capabilities.values())
 
 
-def test_articles_are_the_library_s() -> None:
+def test_articles_are_the_library_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    # which would check its types at run time, and be imported for seconds
+    monkeypatch.setitem(sys.modules, "typeguard", SimpleNamespace(typechecked=lambda function: function))  # type: ignore[arg-type]
     engine = pytest.importorskip("inflect", reason="articles are checked by the library `inflect`").engine()
     nouns = [kind.noun for kind in KNOWN.kinds.values() if kind.noun]
     nouns += [name for kind in KNOWN.kinds.values() if isinstance(kind, EnglishKind) and kind.spoken for name in kind.names]
@@ -75,7 +79,7 @@ def test_tasks_have_the_same_structure_in_both_versions(name: str) -> None:
         return tools, need.after, need.capability, need.alternative is None, need.asked, need.optional, need.state, need.amount
 
     for split in ("train", "test"):
-        for number in plain.tasks.numbers(split)[:60]:
+        for number in plain.tasks.numbers(split)[:40]:
             old, new = plain.tasks[number], spoken.tasks[number]
             assert (old.id, old.number, old.group, old.size_level, old.solvable) == (
                 new.id,

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from costgym.simulators.errors import DataError, UnknownName
@@ -249,7 +249,6 @@ json_values = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(response=json_values, typed=st.booleans(), arguments=st.dictionaries(st.text(), json_values))
 def test_any_response_can_be_filled_and_holds_its_fact(response, typed, arguments):
     document = ApiDocument(("C", "T", "A"), "", {}, response=response, typed=typed)
@@ -399,7 +398,6 @@ def test_the_ids_file_may_be_a_list_but_nothing_else(folder):
         load_toolbench(folder)
 
 
-@settings(deadline=None, max_examples=150)
 @given(records=st.lists(json_values), change=st.dictionaries(st.sampled_from(list(query())), json_values, max_size=2))
 def test_whatever_a_file_holds_it_is_read_or_refused(tmp_path_factory, records, change):
     root = tmp_path_factory.getbasetemp() / "any"

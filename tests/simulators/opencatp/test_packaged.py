@@ -13,8 +13,8 @@ from PIL import Image
 
 import costgym
 from costgym.simulators.errors import ConfigError, DataError
+from costgym.simulators.opencatp.backends.base import RESTORERS, TEXT_TOOLS
 from costgym.simulators.opencatp.backends.named import make_backend
-from costgym.simulators.opencatp.backends.tiny import TinyBackend
 from costgym.simulators.opencatp.scoring.evaluation import known_evaluator
 from costgym.simulators.opencatp.scoring.photos import read_photos
 from costgym.simulators.opencatp.scoring.table import OutcomeTable
@@ -105,8 +105,19 @@ def test_photos_are_read_in_order_at_one_size(photos: Path) -> None:
         read_photos(photos)
 
 
-class Writing(TinyBackend):
-    """A back-end with vectors of texts: their lengths, as directions."""
+class Writing:
+    """A back-end that changes no image, whose texts say how bright one is, with vectors of texts: lengths, as directions."""
+
+    name = "writing"
+
+    def run(self, tool: str, inputs: Any) -> Any:
+        if tool in TEXT_TOOLS:
+            return [f"{tool} of {text}" for text in inputs]
+        return inputs if tool in RESTORERS else [f"{tool}: {image.mean() / 8:.0f}" for image in inputs]
+
+    def image_features(self, images: NDArray[np.uint8]) -> NDArray[np.floating]:
+        flat = images.reshape(len(images), -1) + 1.0
+        return flat / np.linalg.norm(flat, axis=1, keepdims=True)
 
     def text_vectors(self, texts: Sequence[str]) -> NDArray[np.float16]:
         angles = np.array([len(text) for text in texts]) / 40

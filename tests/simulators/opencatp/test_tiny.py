@@ -21,7 +21,7 @@ from costgym.simulators.opencatp.backends.tiny import TinyBackend
 from tests.helpers.training import StopAt
 from tests.helpers.vision import REPAIRS, delta_e, psnr, run_chain
 
-WORLD = scenes.make_scenes(scenes.HELD_OUT_SEED, range(40))
+WORLD = scenes.make_scenes(scenes.HELD_OUT_SEED, range(20))
 CLEAN = np.stack([s.image for s in WORLD])
 BACKEND = TinyBackend()
 

@@ -1,6 +1,7 @@
 """A log made by a known world is fitted back to that world; a bad log says where it is bad."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ pytest.importorskip("scipy", reason="the extra `train` is not installed")
 import costgym
 from costgym.cli.data.calibrate import calibrate as calibrate_command
 from costgym.cli.setting_options import with_options
+from costgym.experiments.fit.calibration import judge
 from costgym.experiments.fit.calibration.calibrate import calibrate
 from costgym.experiments.fit.calibration.fits import fit_latency, fit_price, fit_rate_limit, reliability_of
 from costgym.experiments.fit.calibration.judge import figures
@@ -81,6 +83,14 @@ def write(path: Path, records: list[dict[str, Any]]) -> Path:
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(tmp_path_factory.mktemp("log") / "calls.jsonl", world_log(TOOLS, FAILURES, episodes=120, calls=12))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def brief() -> Iterator[None]:
+    """Simulate fewer calls, which is most of a calibration; two thousand tell a rate to half a point."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(judge, "MAX_TOOL_CALLS", 2_000)
+        yield
 
 
 @pytest.fixture(scope="module")

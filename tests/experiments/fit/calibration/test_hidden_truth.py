@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip("scipy", reason="the extra `train` is not installed")
 
+from costgym.experiments.fit.calibration import judge
 from costgym.experiments.fit.calibration.calibrate import calibrate
 from costgym.simulators.errors import ConfigError
 from costgym.simulators.ledger import Budget
@@ -108,6 +109,13 @@ def test_what_cannot_be_reproduced_is_named(name: str, tmp_path: Path) -> None:
     assert (report["outages"] is not None) == (name == "shared_outage")
 
 
+@pytest.fixture
+def brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Simulate fewer calls, which is most of a calibration: two thousand tell a rate to half a point."""
+    monkeypatch.setattr(judge, "MAX_TOOL_CALLS", 2_000)
+
+
+@pytest.mark.usefixtures("brief")
 def test_outages_that_tools_share_are_found_and_played(tmp_path: Path) -> None:
     records = list(shared_outage(np.random.default_rng(7)))
     path = tmp_path / "log.jsonl"
@@ -139,6 +147,7 @@ def rush_hour(luck: np.random.Generator) -> Iterator[dict[str, Any]]:
         yield record(at, (1.2 if busy else 0.4) * luck.lognormal(0.0, 0.3), luck.random() < 0.98, episode=f"e{number // 6}")
 
 
+@pytest.mark.usefixtures("brief")
 @pytest.mark.parametrize(
     ("log", "detail", "worst", "truth", "share"),
     [

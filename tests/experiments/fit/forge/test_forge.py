@@ -6,6 +6,7 @@ import sys
 import tarfile
 import zipfile
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import pytest
@@ -29,11 +30,10 @@ from tests.helpers.command_line import invoke
 from tests.helpers.specifications import BOTOCORE, CLINIC, DISCOVERY, FUNCTIONS, MCP, PYTHON, SWAGGER, content
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with thirty APIs of several providers, one broken document, and files that are none."""
-    root = tmp_path / "apis"
-    root.mkdir()
+    root = tmp_path_factory.mktemp("apis")
     for number in range(30):
         document = {**CLINIC, "info": {"title": f"Clinic {number}", "x-providerName": f"clinic{number}.example"}}
         (root / f"clinic{number:02d}.json").write_bytes(content(document))
@@ -43,7 +43,14 @@ def folder(tmp_path: Path) -> Path:
     return root
 
 
-def made(folder: Path, out: Path, worlds: int = 40, jobs: int = 1) -> dict[str, Any]:
+@pytest.fixture(scope="module")
+def worlds(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """A folder with twenty worlds, and the report on it."""
+    out = tmp_path_factory.mktemp("forged") / "worlds"
+    return out, made(folder, out)
+
+
+def made(folder: Path, out: Path, worlds: int = 20, jobs: int = 1) -> dict[str, Any]:
     with open_engine("local", jobs, None, {}) as engine:
         return list(forge_folder([str(folder)], out, worlds, 0, engine))[-1]["report"]
 
@@ -70,7 +77,7 @@ def test_a_folder_a_zip_and_a_tar_give_the_same_documents(folder: Path, tmp_path
 
 
 def test_links_out_of_a_folder_are_not_followed(folder: Path, tmp_path: Path) -> None:
-    secret = tmp_path / "secret.json"
+    folder, secret = copytree(folder, tmp_path / "apis"), tmp_path / "secret.json"
     secret.write_bytes(content(CLINIC))
     (folder / "link.json").symlink_to(secret)
     (folder / "main.json").write_bytes(content({"openapi": "3.0.0", "paths": {"/a": {"$ref": "link.json#/paths/~1owners"}}}))
@@ -151,7 +158,7 @@ def test_three_commands_forge_show_and_rank(tmp_path: Path) -> None:
     written = mine.read_bytes()
     assert b"&id" not in written and load_scenario(mine).source.kind == "forged"
     assert invoke("forge", tmp_path / "clinic.yaml", "--out", mine, "--quiet").output == "" and mine.read_bytes() == written
-    board = invoke("leaderboard", "--scenario", mine, "--agents", "oracle,greedy", "--budgets", "price=20", "--episodes", 10,
+    board = invoke("leaderboard", "--scenario", mine, "--agents", "oracle,greedy", "--budgets", "price=20", "--episodes", 3,
                    "--out", tmp_path / "board")  # fmt: skip
     assert board.exit_code == 0 and "oracle" in board.output
 
@@ -205,33 +212,30 @@ def test_a_wrong_command_says_what_to_do(
 # -- many worlds -----------------------------------------------------------------------------------------------------------
 
 
-def test_one_and_two_processes_and_a_continued_run_give_the_same_bytes(folder: Path, tmp_path: Path) -> None:
-    report = made(folder, tmp_path / "one")
+def test_one_and_two_processes_and_a_continued_run_give_the_same_bytes(
+    folder: Path, worlds: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    one, report = worlds
     assert report["documents"] == 30 and report["used"] == 180 and report["skipped"][0]["place"] == "broken.yaml, line 2"
-    assert sum(report["splits"].values()) == 40
+    assert sum(report["splits"].values()) == 20
     made(folder, tmp_path / "two", jobs=2)
-    assert files(tmp_path / "one") == files(tmp_path / "two")
+    assert files(one) == files(tmp_path / "two")
     block = next((tmp_path / "two" / "train").glob("worlds-*.json"))
     block.unlink()
     (tmp_path / "two" / "apis" / "00003.json.gz").unlink()
     made(folder, tmp_path / "two")
-    assert files(tmp_path / "one") == files(tmp_path / "two")
+    assert files(one) == files(tmp_path / "two")
 
 
-def test_a_folder_of_other_worlds_is_refused(folder: Path, tmp_path: Path) -> None:
-    made(folder, tmp_path / "one", 10)
-    with pytest.raises(ConfigError, match="holds worlds with worlds 10"):
-        made(folder, tmp_path / "one", 11)
+def test_a_folder_of_other_worlds_is_refused(folder: Path, worlds: tuple[Path, dict[str, Any]]) -> None:
+    with pytest.raises(ConfigError, match="holds worlds with worlds 20"):
+        made(folder, worlds[0], 11)
 
 
-def test_splits_share_no_provider_and_no_api(folder: Path, tmp_path: Path) -> None:
-    report = made(folder, tmp_path / "worlds", 40)
+def test_splits_share_no_provider_and_no_api(worlds: tuple[Path, dict[str, Any]]) -> None:
+    out, report = worlds
     titles = {
-        split: {
-            document.title
-            for world in WorldFolder(tmp_path / "worlds" / split, parse_scenario)
-            for document in world.source.documents
-        }  # type: ignore[union-attr]
+        split: {document.title for world in WorldFolder(out / split, parse_scenario) for document in world.source.documents}  # type: ignore[union-attr]
         for split in report["splits"]
     }
     assert set(titles) == {"train", "unseen-api", "unseen-provider"}
@@ -241,12 +245,14 @@ def test_splits_share_no_provider_and_no_api(folder: Path, tmp_path: Path) -> No
     assert split_of("google.com", "Boats API") == split_of("googleapis.com", "Boats API")
 
 
-def test_every_world_of_a_folder_is_sound_and_an_episode_draws_one_from_its_seed(folder: Path, tmp_path: Path) -> None:
-    made(folder, tmp_path / "worlds", 40)
-    worlds = WorldFolder(tmp_path / "worlds" / "train", parse_scenario)
-    for world in worlds:
-        assert problem_of_world(world.model_dump(mode="json")) is None
-    env = costgym.make("costgym/Marketplace-v0", scenario=str(tmp_path / "worlds" / "train"))
+def test_every_world_of_a_folder_is_sound_and_an_episode_draws_one_from_its_seed(
+    worlds: tuple[Path, dict[str, Any]],
+) -> None:
+    train = worlds[0] / "train"
+    scenarios = WorldFolder(train, parse_scenario)
+    for world in scenarios:
+        assert problem_of_world(world.model_dump(mode="json"), 4) is None
+    env = costgym.make("costgym/Marketplace-v0", scenario=str(train))
     names = []
     for seed in (0, 1, 2, 0):
         env.reset(seed=seed)
@@ -254,15 +260,14 @@ def test_every_world_of_a_folder_is_sound_and_an_episode_draws_one_from_its_seed
     assert names[0] == names[3] and len(set(names)) > 1
     results = costgym.rollout(env, make_agent("greedy"), episodes=5, seed=0)
     assert len(results) == 5
-    assert load_scenario(tmp_path / "worlds" / "train" / "3").digest == worlds[3].digest
+    assert load_scenario(train / "3").digest == scenarios[3].digest
 
 
 @pytest.mark.parametrize("agent", ["greedy", "react"])
 def test_records_over_a_folder_verify_anywhere_and_not_once_a_world_has_changed(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, agent: str
+    worlds: tuple[Path, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, agent: str
 ) -> None:
-    made(folder, tmp_path / "worlds", 20)
-    monkeypatch.chdir(tmp_path / "worlds")
+    monkeypatch.chdir(copytree(worlds[0], tmp_path / "worlds"))
     records, moved = tmp_path / "records", tmp_path / "moved"
     assert invoke("collect", "--agent", agent, "--scenario", "train", "--episodes", 6, "--out", records).exit_code == 0
     lines = (records / "trajectories.jsonl").read_text(encoding="utf-8").splitlines()[1:]
@@ -279,23 +284,24 @@ def test_records_over_a_folder_verify_anywhere_and_not_once_a_world_has_changed(
     assert done.exit_code == 1 and "digest: the scenario's is" in done.stderr
 
 
-def test_a_leaderboard_over_a_folder_meets_a_world_an_episode_and_verifies(folder: Path, tmp_path: Path) -> None:
-    made(folder, tmp_path / "worlds", 20)
-    options = ("--scenario", tmp_path / "worlds" / "train", "--out", tmp_path / "board", "--episodes", 4, "--quiet")
-    done = invoke("leaderboard", *options, "--agents", "oracle,greedy,react")
+def test_a_leaderboard_over_a_folder_meets_a_world_an_episode_and_verifies(
+    worlds: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    options = ("--scenario", worlds[0] / "train", "--out", tmp_path / "board", "--episodes", 3, "--quiet")
+    done = invoke("leaderboard", *options, "--agents", "oracle,greedy,react", "--budgets", "price=20")
     assert done.exit_code == 0, done.stderr
-    assert "36 episodes verified" in invoke("verify", tmp_path / "board").stdout
+    assert "9 episodes verified" in invoke("verify", tmp_path / "board").stdout
     done = invoke("leaderboard", *options[:2], "--agents", "react+btp", "--out", tmp_path / "btp")
     assert done.exit_code == 2 and "past uses of one world's tools" in done.stderr
 
 
-def test_a_record_may_name_a_world_of_its_folder_and_no_other(folder: Path, tmp_path: Path) -> None:
-    made(folder, tmp_path / "worlds", 20)
-    env = costgym.make("costgym/Marketplace-v0", scenario=str(tmp_path / "worlds" / "train"), disable_env_checker=True)
+def test_a_record_may_name_a_world_of_its_folder_and_no_other(worlds: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+    train, count = worlds[0] / "train", worlds[1]["splits"]["train"]
+    env = costgym.make("costgym/Marketplace-v0", scenario=str(train), disable_env_checker=True)
     with pytest.raises(ConfigError, match="rows of tasks come from one world"):
-        task_rows(tmp_path / "worlds" / "train")
-    with pytest.raises(UnknownName, match="0 to 15"):
-        env.reset(seed=0, options={"scenario": 16})
+        task_rows(train)
+    with pytest.raises(UnknownName, match=f"0 to {count - 1}"):
+        env.reset(seed=0, options={"scenario": count})
     header = Header.of(env, "costgym/Marketplace-v0")
     for named, message in ((3, ""), ("storm", "options, scenario: names another world than the header's")):
         line = record(env, make_agent("greedy"), 0, 0, options={"scenario": named})[0].sealed_json(header)

@@ -58,14 +58,14 @@ class Slow(Server):
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Slow]:
-    slow_server = Slow(0.05)
+    slow_server = Slow(0.02)
     monkeypatch.setenv(URL_VARIABLE, slow_server.url)
     monkeypatch.delenv(CACHE_VARIABLE, raising=False)
     yield slow_server
     slow_server.close()
 
 
-def board(episodes: int = 24) -> Any:
+def board(episodes: int = 12) -> Any:
     scenario = parse_scenario({"name": "small", **SMALL, "tokens": {"input": 1.0, "output": 4.0}})
     return make_run_config(
         scenario=scenario, agents=["react", "cot@5"], budgets="price=20", episodes=episodes, model="openai:tiny"
@@ -97,7 +97,7 @@ def test_requests_are_in_flight_together_up_to_the_limit_and_the_board_is_the_sa
         assert server.peak == concurrency
         boards.append((files(tmp_path / str(concurrency)), server.sorted_requests()))
     assert boards[0] == boards[1]
-    assert len(boards[0][1]) > 48 and not any(".replies" in name for name in boards[0][0])
+    assert len(boards[0][1]) > 24 and not any(".replies" in name for name in boards[0][0])
     assert verify(tmp_path / "6").verified
 
 
@@ -115,13 +115,14 @@ def test_faults_of_a_provider_are_counted_right_and_an_interrupted_run_meets_the
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(CACHE_VARIABLE, raising=False)
+    monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.02, raising=False)  # half a second after a time-out
     tasks, numbers = lookup()
-    servers = {name: Provider(tasks, share, timeout_s=0.5) for name, share in (("clean", 0.0), ("whole", 0.4), ("part", 0.4))}
+    servers = {name: Provider(tasks, share, timeout_s=0.5) for name, share in (("clean", 0.0), ("whole", 0.7), ("part", 0.7))}
     for name, server in servers.items():
         monkeypatch.setenv(URL_VARIABLE, server.url)
         one_row = {"scenario": "marketplace-small", "agents": ["react"], "budgets": "price=40", "seeds": 1}
-        config = make_run_config(**one_row, episodes=30, model="openai:stub,timeout_s=0.5")
-        for stop in (5, 15) if name == "part" else ():
+        config = make_run_config(**one_row, episodes=16, model="openai:stub,timeout_s=0.5")
+        for stop in (3, 9) if name == "part" else ():
             interrupt(config, tmp_path / name, stop, concurrency=8)
         run(config, tmp_path / name, concurrency=8)
         server.close()

@@ -24,7 +24,13 @@ from costgym.experiments.play.named.catalogue import FAMILIES, SHARE, dataset_na
 minari = pytest.importorskip("minari")
 WORLDS = [family.name for family in FAMILIES]
 TRAINED = [family.name for family in FAMILIES if not family.rules]
-FEW = 40  # episodes behind reference scores
+FEW = 4  # episodes behind reference scores
+PARTS = 3  # of a mixed dataset
+
+
+def episodes_of(world: str) -> int:
+    """Number of episodes in a small dataset; a session is a hundred times as long as another episode."""
+    return 6 if "sessions" in world else 12
 
 
 @pytest.fixture(scope="module")
@@ -35,8 +41,8 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     patch.setattr(building, "measure", lambda env, agent, _: measure(env, agent, FEW))
     references.cache_clear()
     for world in WORLDS:
-        build(f"costgym/{world}/mixed-v0", folder, episodes=30)
-        build(f"costgym/{world}/mixed-flat-v0", folder, episodes=30)
+        build(f"costgym/{world}/mixed-v0", folder, episodes=episodes_of(world))
+        build(f"costgym/{world}/mixed-flat-v0", folder, episodes=episodes_of(world))
     yield folder
     patch.undo()
     references.cache_clear()
@@ -76,12 +82,12 @@ def test_costs_masks_and_probabilities_belong_to_the_actions(world: str, flat: s
     env = dataset.recover_environment()
     makers = [part.make() for part in recipe_of(f"costgym/{world}/mixed-v0").parts]
     for index, (about, episode) in enumerate(
-        zip(dataset.storage.get_episode_metadata(range(30)), dataset.iterate_episodes(), strict=True)
+        zip(dataset.storage.get_episode_metadata(range(episodes_of(world))), dataset.iterate_episodes(), strict=True)
     ):
         options = {name: int(value) for name, value in about["options"].items()}
         observation, info = env.reset(seed=int(about["seed"]), options=options)
         plain = costgym.make(env.spec.id, **env.spec.kwargs)
-        agent = makers[index // 10]
+        agent = makers[index * PARTS // episodes_of(world)]
         behaviour = getattr(agent, "probabilities", None)
         seen, plain_info = plain.reset(seed=int(about["seed"]), options=options)
         begin(agent, plain, seen, plain_info, 0)
@@ -102,7 +108,7 @@ def test_costs_masks_and_probabilities_belong_to_the_actions(world: str, flat: s
 
 
 def test_sessions_under_budget_keep_a_reserve(root: Path) -> None:
-    build("costgym/sessions-v1/under-budget-v0", root, episodes=8)
+    build("costgym/sessions-v1/under-budget-v0", root, episodes=3)
     for episode in load("costgym/sessions-v1/under-budget-v0", root):
         calls, reserve = episode.actions < 24, np.zeros(len(episode.actions), np.bool_)
         for name in ("budget_remaining_price", "budget_remaining_seconds"):
@@ -141,7 +147,7 @@ def test_transitions_have_the_names_of_dsrl(root: Path) -> None:
     }  # fmt: skip
     count = len(flat["rewards"])
     assert all(len(array) == count for array in flat.values()) and flat["observations"].shape == (count, 282)
-    assert flat["terminals"].sum() + flat["timeouts"].sum() == 30
+    assert flat["terminals"].sum() + flat["timeouts"].sum() == episodes_of("marketplace")
     assert flat["action_masks"][np.arange(count), flat["actions"]].all()
     same = ~(flat["terminals"] | flat["timeouts"])[:-1]
     assert np.array_equal(flat["next_observations"][:-1][same], flat["observations"][1:][same])
@@ -165,7 +171,7 @@ def test_a_summary_counts_what_is_there(root: Path) -> None:
     dataset = load("costgym/marketplace/mixed-v0", root)
     row = summarise("costgym/marketplace/mixed-v0", root)
     returns = [float(np.sum(episode.rewards)) for episode in dataset]
-    assert (row["episodes"], row["steps"]) == (30, dataset.total_steps)
+    assert (row["episodes"], row["steps"]) == (episodes_of("marketplace"), dataset.total_steps)
     assert row["mean_return"] == pytest.approx(np.mean(returns))
     assert row["normalised_score"] == pytest.approx(np.mean(100 * minari.get_normalized_score(dataset, np.array(returns))))
 
@@ -206,7 +212,7 @@ def test_what_exists_is_not_overwritten_and_names_are_checked(root: Path) -> Non
 
 def test_the_expert_of_the_constrained_world_keeps_the_limit() -> None:
     family = family_of("marketplace-constrained")
-    measured: Reference = measure(evaluation_environment(family), family.expert(), 800)
+    measured: Reference = measure(evaluation_environment(family), family.expert(), 200)
     assert family.cost_limit is not None and 0.8 * family.cost_limit < measured.cost <= family.cost_limit
 
 
@@ -230,7 +236,7 @@ def test_a_stage_draws_from_the_probabilities_that_it_tells(world: str) -> None:
 def test_later_stages_are_better(world: str) -> None:
     family = family_of(world)
     last = len(run_of(world)["steps"]) - 1
-    first, final = (measure(evaluation_environment(family), StageAgent(world, stage), 150).score for stage in (0, last))
+    first, final = (measure(evaluation_environment(family), StageAgent(world, stage), 50).score for stage in (0, last))
     assert final > first + 0.05
 
 
