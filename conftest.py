@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import importlib
+import fcntl
+import importlib.util
 import os
+import tempfile
 from collections.abc import Generator, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+import costgym
 from costgym import MissingExtra
 
 # A busy machine makes an example slow, not wrong; the same code meets the same examples.
@@ -61,6 +65,28 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     """Mark the examples of the native environments, which compile them."""
     if item.nodeid.startswith("costgym/envs/vector/"):
         item.add_marker("native")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Before the first native test of a process, compile what most of them play."""
+    if item.get_closest_marker("native"):
+        compile_environments()
+
+
+@cache
+def compile_environments() -> None:
+    """Compile both native environments, each in one of the processes while the others wait or compile the other one."""
+    if importlib.util.find_spec("numba") is None:
+        return
+    names = ["costgym/MarketplaceSession-v1", "costgym/Marketplace-v0"]
+    if os.environ.get("PYTEST_XDIST_WORKER", "gw0") != "gw0":
+        names.reverse()
+    for name in names:
+        with (Path(tempfile.gettempdir()) / f"{name.replace('/', '-')}-{os.getuid()}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            envs = costgym.make_vec(name, 2)
+            envs.reset(seed=0)
+            envs.step(envs.action_space.sample())
 
 
 @pytest.fixture

@@ -245,9 +245,13 @@ def test_a_step_that_is_a_call_and_its_answer_keeps_room_for_one_call() -> None:
     assert many.nbytes <= (2_300 + 24 * many.batch.state.calls.shape[1]) * 64
 
 
-def test_calls_that_a_byte_cannot_count_are_counted_in_larger_records() -> None:
+def test_calls_that_a_byte_cannot_count_have_larger_records() -> None:
     assert env(1, max_steps=255).batch.records == SMALL
     assert env(1, max_steps=300).batch.records == LARGE
+
+
+@pytest.mark.slow  # larger records are other types, for which everything is compiled again; `test_compiled` interprets them
+def test_calls_that_a_byte_cannot_count_are_counted() -> None:
     seen = []
 
     def first(generator: Any, observation: dict[str, Any], mask: Any) -> Any:

@@ -46,15 +46,24 @@ def test_a_kernel_cache_index_of_an_earlier_version_is_replaced(tmp_path: Path) 
 
 
 INTERPRETED = """
+from functools import partial
 import numpy as np
 from gymnasium.vector import AutoresetMode
 from costgym.envs.sessions.session import MarketplaceSessionEnv
 from costgym.envs.native import SessionVectorEnv
 from tests.helpers.lockstep import run_views, session_actions
 
-run_views(2, 25, 0, AutoresetMode.NEXT_STEP, scenario="marketplace-writes", max_steps=12)
+play = partial(run_views, mode=AutoresetMode.NEXT_STEP)
+play(2, 25, 0, scenario="marketplace-writes", max_steps=12)
 sessions = {"scalar_env": MarketplaceSessionEnv, "native_env": SessionVectorEnv, "choose": session_actions}
-run_views(2, 25, 0, AutoresetMode.NEXT_STEP, queries=5, tools=6, concurrent=True, **sessions)
+play(2, 25, 0, queries=5, tools=6, concurrent=True, **sessions)
+
+calls = []  # of the first tool, more than a byte counts
+def call_the_first(generator, observation, mask):
+    calls.append(4 * observation["tools"][0, 0, 11])
+    return np.zeros(1, np.int64)
+play(1, 270, 3, scenario="marketplace", max_steps=280, budget={}, mask="legal", choose=call_the_first)
+assert max(calls) > 255, max(calls)
 """
 
 
