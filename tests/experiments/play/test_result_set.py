@@ -312,11 +312,11 @@ def test_a_folder_of_recorded_episodes_is_read_as_their_results_by_replay(tmp_pa
 
 
 def test_a_rollout_of_names_plays_what_the_command_line_plays_past_uses_included(tmp_path):
-    env = costgym.make("costgym/MarketplaceChat-v1", scenario="marketplace-small", split="test", budget=20)
+    env = costgym.make("costgym/MarketplaceChat-v1", split="test", budget=20)
     both = costgym.rollout(env, ["react+btp", "react"], 3)
     for agent, figures in zip(("react+btp", "react"), both.summary().values(), strict=True):
-        world = ("--scenario", "marketplace-small", "--budget", "price=20")
-        assert invoke("run", agent, "--episodes", 3, *world, "--quiet", "--json", tmp_path / "row").exit_code == 0
+        command = ("run", agent, "--episodes", 3, "--budget", "price=20", "--quiet", "--json", tmp_path / "row")
+        assert invoke(*command).exit_code == 0
         row = json.loads((tmp_path / "row").read_text())
         assert (figures["agent"], figures["average_cost"], figures["pass_rate"]) == (
             agent,
