@@ -174,7 +174,9 @@ def test_more_tools_are_found_on_the_full_screen_where_the_world_has_a_retriever
 
 def test_a_terminal_gets_the_full_screen_and_its_keys_are_read_one_by_one(tmp_path: Path) -> None:
     keyboard, terminal = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "80", "LINES": "30"}
+    # without PyTorch, whose import takes longer than all else, no policy plays the same episode
+    (tmp_path / "torch.py").write_text("raise ModuleNotFoundError(name='torch')")
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "80", "LINES": "30", "PYTHONPATH": str(tmp_path)}
     command = [sys.executable, "-m", "costgym", "play", "--out", str(tmp_path / "mine")]
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 80, 0, 0))
     with subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal, env=environment) as process:

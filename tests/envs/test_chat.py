@@ -212,7 +212,7 @@ def test_a_policys_own_refusal_is_recorded_and_free(env: Any) -> None:
     assert info["status"] == Status.FORBIDDEN and info["cost_calls"] == 0
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(action=st.text() | (JSON | st.fixed_dictionaries({"name": JSON, "arguments": JSON, "usage": JSON})).map(json.dumps))
 def test_any_text_is_answered_by_an_observation(env: Any, action: str) -> None:
     env.reset(seed=8)

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import costgym
@@ -129,7 +129,6 @@ def test_version_0_of_the_world_knows_no_plans() -> None:
     assert env.step(json.dumps({"plan": [step("a", "x", "y")]}))[-1]["statuses"] == "malformed"
 
 
-@settings(max_examples=150)
 @given(plan=JSON)
 def test_no_plan_raises(env: Any, plan: Any) -> None:
     start(env)

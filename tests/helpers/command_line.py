@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from typing import Any
+from unittest import mock
 
 import pytest
 import typer.testing
@@ -39,8 +40,10 @@ def costgym(*arguments: object, hash_seed: str = "0", check: bool = True) -> sub
 
 
 def invoke(*arguments: object, columns: int = 200) -> Any:
-    """Run a command in this process; its output, its errors and its exit code."""
-    return typer.testing.CliRunner().invoke(app, [*map(str, arguments)], env={"COLUMNS": str(columns)})
+    """Run a command in this process; its output, its errors and its exit code. Without `--jobs` it starts no other process,
+    which would import and build everything again."""
+    with mock.patch("os.sched_getaffinity", lambda _: {0}, create=True):
+        return typer.testing.CliRunner().invoke(app, [*map(str, arguments)], env={"COLUMNS": str(columns)})
 
 
 def processes() -> Any:

@@ -291,8 +291,8 @@ def test_outages_of_some_tools_leave_the_others_alone():
 def test_an_outage_is_under_way_as_often_as_at_any_time_of_a_long_episode():
     bursts = Bursts(every_s=60.0, lasts_s=20.0, under_way=True)
     world = small_world(tool("a", latency_s=0.25), failures=BROKEN.model_copy(update={"bursts": bursts}), copies=1)
+    episodes = [world.episode(0, seed) for seed in range(2000)]
     for at_s in (0.0, 7.0, 300.0):
-        episodes = [world.episode(0, seed) for seed in range(2000)]
         assert sum(episode.bursts.cover(at_s) for episode in episodes) / 2000 == pytest.approx(0.25, abs=0.03)
 
 

@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from costgym.simulators.calls import Usage, WorldEvent
@@ -107,7 +107,6 @@ def begin(setting) -> Episode:
     return WORLDS[setting["kind"]].episode(setting["number"], setting["seed"], budget, setting["enforcement"])
 
 
-@settings(max_examples=150, deadline=None)
 @given(setting=SETTINGS, actions=SEQUENCES)
 def test_the_ledger_adds_up_and_time_never_runs_back(setting, actions):
     episode = begin(setting)
@@ -133,7 +132,6 @@ def test_the_ledger_adds_up_and_time_never_runs_back(setting, actions):
         assert episode.in_flight == 0 and episode.grade is not None
 
 
-@settings(max_examples=150, deadline=None)
 @given(setting=SETTINGS, before=SEQUENCES, after=SEQUENCES)
 def test_a_fork_equals_its_original_and_has_the_same_future(setting, before, after):
     episode = begin(setting)
@@ -147,7 +145,6 @@ def test_a_fork_equals_its_original_and_has_the_same_future(setting, before, aft
     assert state(fork) == state(episode)
 
 
-@settings(max_examples=100, deadline=None)
 @given(setting=SETTINGS, actions=SEQUENCES)
 def test_no_budget_of_calls_is_overdrawn_in_strict_mode_and_none_of_price_where_prices_stay(setting, actions):
     tools = (tool("a", fee=2.0), tool("b", concurrency=1), tool("c", 1), tool("d", 1), tool("e", -1, fee=3.0))
@@ -160,7 +157,6 @@ def test_no_budget_of_calls_is_overdrawn_in_strict_mode_and_none_of_price_where_
     assert episode.exceeded is None
 
 
-@settings(max_examples=100, deadline=None)
 @given(setting=SETTINGS, actions=SEQUENCES, order=st.randoms(use_true_random=False))
 def test_the_kth_call_of_a_tool_has_the_same_luck_whatever_was_called_in_between(setting, actions, order):
     tools = [tool(name, -1, reliability=0.5, latency_spread=1.0) for name in "abcde"]

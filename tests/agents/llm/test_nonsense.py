@@ -47,7 +47,7 @@ def env():
 
 
 @pytest.mark.parametrize("name", AGENTS)
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(replies=st.lists(REPLIES, max_size=6))
 def test_any_replies_are_played_to_an_end(name, env, replies):
     model = Scripted(replies)

@@ -30,7 +30,7 @@ def recorded(folder: Path, model: str, episodes: int, agent: str = "react", seed
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return recorded(tmp_path_factory.mktemp("react"), "simulated", 120)
+    return recorded(tmp_path_factory.mktemp("react"), "simulated", 80)
 
 
 @pytest.mark.parametrize(("taken", "missed"), [(0, 40), (10, 90), (30, 0)])
@@ -44,7 +44,7 @@ def test_a_rate_of_plain_opportunities_has_jeffreys_posterior(taken: int, missed
 
 @pytest.mark.parametrize("model", HIDDEN)
 def test_a_rate_that_was_hidden_far_from_its_default_is_found_to_be_so(tmp_path: Path, model: str) -> None:
-    fitted, truth, usual = fit(read_evidence(recorded(tmp_path, model, 200))), read_rates(model), SimulatedRates()
+    fitted, truth, usual = fit(read_evidence(recorded(tmp_path, model, 120))), read_rates(model), SimulatedRates()
     changed = [name for name in fitted.rates if abs(getattr(truth, name) - getattr(usual, name)) > 0.04]
     assert len(changed) >= 4
     for name in changed:

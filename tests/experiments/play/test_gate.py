@@ -101,7 +101,7 @@ def test_what_cannot_be_compared_is_one_sentence(
 
 def test_the_fixture_fails_a_test_with_the_sentence(agents: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     path = tmp_path / "baseline.json"
-    assert invoke("gate", f"{agents}:plain", "--write-baseline", path, "--budget", "price=30").exit_code == 0
+    assert invoke("gate", f"{agents}:plain", "--write-baseline", path, "--budget", "price=30", "--episodes", 48).exit_code == 0
     compare = request.getfixturevalue("costgym_gate")
     assert compare(f"{agents}:plain", path, budget="price=30").passed
     with pytest.raises(AssertionError, match="fail: costs"):

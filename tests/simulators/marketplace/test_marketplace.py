@@ -221,7 +221,7 @@ def test_more_tasks_and_other_candidates_change_no_query():
 def test_half_of_the_candidates_serve_and_the_others_are_the_most_alike():
     known = {c.name: c for category in vocabulary().categories for c in category.capabilities}
     usual, confusable = (
-        generate_marketplace(3, tasks={"test": 40}, candidates=8, rules=TaskRules(serving=serving)) for serving in (None, 0.5)
+        generate_marketplace(3, tasks={"test": 15}, candidates=8, rules=TaskRules(serving=serving)) for serving in (None, 0.5)
     )
     for before, task in zip(usual.tasks, confusable.tasks, strict=True):
         assert (task.needs, task.query, len(task.candidates)) == (before.needs, before.query, 8)

@@ -4,7 +4,7 @@ import hashlib
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from costgym.simulators.errors import DataError, UnknownName
@@ -103,7 +103,6 @@ def test_noise_has_its_strength_and_belongs_to_seed_scene_and_combination() -> N
 
 
 @given(st.sets(st.sampled_from(degrade.KINDS)), st.integers(8, 33), st.integers(8, 33))
-@settings(max_examples=30, deadline=None)
 def test_the_order_in_which_degradations_are_named_does_not_matter(kinds: set[str], height: int, width: int) -> None:
     rng = np.random.default_rng((height, width))
     images = rng.integers(0, 256, (2, height, width, 3), dtype=np.uint8)

@@ -114,7 +114,7 @@ def test_rising_prices_bans_and_bursts_are_met_by_a_search():
     bursts = SHAKY.model_copy(update={"bursts": Bursts(every_s=2.0, lasts_s=1.0)})
     events = [WorldEvent(1.0, "price_change", (0, 2), 3.0), WorldEvent(1.5, "ban", (3,)), WorldEvent(4.0, "unban", (3,))]
     world = shaky_world(failures=bursts, events=events)
-    for number in range(40):
+    for number in range(15):
         best = optimum(world, number, 0, Budget(price=30.0))
         plan = brute_force(world, number, Budget(price=30.0), 3)
         assert best.quality >= best.achieved

@@ -5,7 +5,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from costgym.simulators.errors import ConfigError
@@ -140,7 +140,6 @@ def test_regimes_and_luck_do_not_depend_on_what_was_called() -> None:
 
 
 @given(st.integers(0, 50), st.lists(st.integers(0, 11), max_size=60))
-@settings(deadline=None, max_examples=40)
 def test_a_fork_goes_on_like_the_original_and_money_is_never_overspent(number: int, choices: list[int]) -> None:
     episode = begun(number=number)
     for choice in choices:

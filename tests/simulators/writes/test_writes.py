@@ -260,7 +260,7 @@ def test_repeating_blindly_loses_more_money_than_checking() -> None:
     lost = {}
     for name in ("retry", "check-then-retry", "idempotent"):
         env = costgym.make("costgym/Marketplace-v0", scenario="marketplace-writes", split="test")
-        results = costgym.rollout(env, make_agent(name), episodes=60, seed=0)
+        results = costgym.rollout(env, make_agent(name), episodes=30, seed=0)
         lost[name] = np.mean([result.figures["money_lost"] for result in results])
     assert lost["retry"] > 2 * lost["check-then-retry"] and lost["retry"] > 2 * lost["idempotent"]
 

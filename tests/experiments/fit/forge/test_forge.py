@@ -45,12 +45,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def worlds(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
-    """A folder with forty worlds, and the report on it."""
+    """A folder with twenty worlds, and the report on it."""
     out = tmp_path_factory.mktemp("forged") / "worlds"
     return out, made(folder, out)
 
 
-def made(folder: Path, out: Path, worlds: int = 40, jobs: int = 1) -> dict[str, Any]:
+def made(folder: Path, out: Path, worlds: int = 20, jobs: int = 1) -> dict[str, Any]:
     with open_engine("local", jobs, None, {}) as engine:
         return list(forge_folder([str(folder)], out, worlds, 0, engine))[-1]["report"]
 
@@ -217,7 +217,7 @@ def test_one_and_two_processes_and_a_continued_run_give_the_same_bytes(
 ) -> None:
     one, report = worlds
     assert report["documents"] == 30 and report["used"] == 180 and report["skipped"][0]["place"] == "broken.yaml, line 2"
-    assert sum(report["splits"].values()) == 40
+    assert sum(report["splits"].values()) == 20
     made(folder, tmp_path / "two", jobs=2)
     assert files(one) == files(tmp_path / "two")
     block = next((tmp_path / "two" / "train").glob("worlds-*.json"))
@@ -228,7 +228,7 @@ def test_one_and_two_processes_and_a_continued_run_give_the_same_bytes(
 
 
 def test_a_folder_of_other_worlds_is_refused(folder: Path, worlds: tuple[Path, dict[str, Any]]) -> None:
-    with pytest.raises(ConfigError, match="holds worlds with worlds 40"):
+    with pytest.raises(ConfigError, match="holds worlds with worlds 20"):
         made(folder, worlds[0], 11)
 
 

@@ -15,7 +15,7 @@ from costgym.experiments.fit.forge.anonymise import Anonymiser
 from costgym.experiments.fit.forge.traces import forge_traces
 from costgym.simulators.errors import ConfigError
 from costgym.simulators.scenario import load_scenario
-from tests.helpers.command_line import costgym as run
+from tests.helpers.command_line import invoke
 
 # kind, text with the details in braces
 LABELLED = (
@@ -149,7 +149,7 @@ def conversation(number: int) -> dict[str, object]:
 def test_a_log_of_conversations_becomes_a_world_that_can_be_played(tmp_path: Path) -> None:
     log, out = tmp_path / "log.jsonl", tmp_path / "world.yaml"
     log.write_text("".join(json.dumps(conversation(number)) + "\n" for number in range(12)))
-    stdout = run("forge", "--traces", str(log), "--out", str(out), "--page", str(tmp_path / "page.html")).stdout
+    stdout = invoke("forge", "--traces", str(log), "--out", str(out), "--page", str(tmp_path / "page.html")).stdout
     assert "12 tasks with the words of the log's users, 3 tools" in stdout
     assert "replaced: 12 mails, 1 name;" in stdout
     page = (tmp_path / "page.html").read_text()

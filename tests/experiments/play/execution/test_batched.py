@@ -103,7 +103,8 @@ def ask_for_ever(shared, task):
 
 
 def test_a_board_played_in_batches_has_the_bytes_of_one_played_alone(tmp_path):
-    config = make_run_config("quick", None, None, ["react", "greedy", "react+btp"], "price=20", 6, model="local:counting")
+    agents, model_name, uses = ["react", "greedy", "react+btp"], "local:counting", "dfsdt:2"
+    config = make_run_config(agents=agents, budgets="price=20", episodes=6, model=model_name, experience=uses)
     alone = run(config, tmp_path / "alone", engine=Batched(Counting(), 1))
     model = Counting()
     batched = run(config, tmp_path / "batched", engine=Batched(model, 3))

@@ -230,12 +230,12 @@ def test_agreement_and_kappa_are_those_of_the_formula():
 
 
 def test_a_judge_is_measured_on_recorded_episodes(server, prices, tmp_path):
-    command = ("judge-agreement", RECORDED, "--judge", JUDGE, "--judge-prices", prices, "--episodes", 60)
+    command = ("judge-agreement", RECORDED, "--judge", JUDGE, "--judge-prices", prices, "--episodes", 30)
     done = invoke(*command, "--json", tmp_path / "a.json")
     assert done.exit_code == 0, done.output
     document = json.loads((tmp_path / "a.json").read_text())
     judge = document["judge"] if isinstance(document["judge"], dict) else {}
-    assert document["episodes"] == 60 == document["answers"] + document["without_answer"] and judge["agreement"] > 0.95
+    assert document["episodes"] == 30 == document["answers"] + document["without_answer"] and judge["agreement"] > 0.95
     assert len(document["disagreements"]) == judge["judge_alone"] + judge["strict_alone"]
     assert document["stand_in"]["agreement"] < judge["agreement"] and document["usd"] == pytest.approx(
         0.014 * document["answers"]
