@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import gc
 import importlib.util
 import os
 import tempfile
@@ -59,6 +60,13 @@ def pytest_collect_file(file_path: Path) -> Generator[None, list[pytest.Collecto
     if file_path.suffix == ".py" and ">>> " not in file_path.read_text(encoding="utf-8"):
         found = [each for each in found if type(each) is pytest.Module]
     return found
+
+
+def pytest_collection_finish() -> None:
+    """Leave the tests themselves out of the search for garbage, and search less often: it took a tenth of the time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

@@ -133,14 +133,14 @@ def process(folder: Path, name: str, sandbox: str = NONE) -> Iterator[Any]:
 
 def crashes(folder: Path, name: str, words: str, shown: str = "", reply_s: float = 3.0) -> float:
     """The attack is the agent's crash in that episode, within seconds; so it gains nothing."""
-    begin = time.monotonic()
     with process(folder, name) as agent:
+        begin = time.monotonic()
         process_agent.REPLY_S, before = reply_s, process_agent.REPLY_S
         try:
             heard = agent.act({"shown": shown}, {})
         except AgentCrash as error:
             assert words in str(error), error
-            assert not (folder / "pwned").exists() and time.monotonic() - begin < 60
+            assert not (folder / "pwned").exists() and time.monotonic() - begin < reply_s + 10
             return 0.0
         finally:
             process_agent.REPLY_S = before
