@@ -83,7 +83,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @cache
 def compile_environments() -> None:
-    """Compile both native environments, each in one of the processes while the others wait or compile the other one."""
+    """Compile both native environments, batches and single ones, each in one process while another compiles the other."""
     if importlib.util.find_spec("numba") is None:
         return
     names = ["costgym/MarketplaceSession-v1", "costgym/Marketplace-v0"]
@@ -92,9 +92,9 @@ def compile_environments() -> None:
     for name in names:
         with (Path(tempfile.gettempdir()) / f"{name.replace('/', '-')}-{os.getuid()}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            envs = costgym.make_vec(name, 2)
-            envs.reset(seed=0)
-            envs.step(envs.action_space.sample())
+            for env in (costgym.make_vec(name, 2), costgym.make(name, compiled=True)):
+                env.reset(seed=0)
+                env.step(env.action_space.sample())
 
 
 @pytest.fixture

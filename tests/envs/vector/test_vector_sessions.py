@@ -41,11 +41,12 @@ SCALAR = {
 }
 
 
-# the fourth compiles the kernels of the third once more, for a batch of one: two minutes
-@pytest.mark.parametrize("native", [*list(SCALAR)[:3], pytest.param(CompiledLevels, marks=pytest.mark.slow)])
-def test_every_byte_is_that_of_the_event_driven_world(native: Any) -> None:
+# a kernel for two threads is another one, which takes as long to compile; those of the marketplace are always tested
+@pytest.mark.parametrize("threads", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("native", list(SCALAR))
+def test_every_byte_is_that_of_the_event_driven_world(native: Any, threads: int) -> None:
     for number, (form, enforcement) in enumerate(product(FORMS, ENFORCEMENTS)):
-        mode, threads = list(AutoresetMode)[number % 3], 1 + number % 2
+        mode = list(AutoresetMode)[number % 3]
         run_views(
             4, 80, number, mode, None, SCALAR[native], native, session_actions, threads, enforcement=enforcement, **form
         )  # fmt: skip
