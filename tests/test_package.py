@@ -36,12 +36,15 @@ HEAVY = (
 )
 
 
-def test_no_module_is_in_an_import_circle() -> None:
-    """Imports inside functions and under TYPE_CHECKING count. Folders that import each other are a matter of `make lint`."""
+def test_no_module_is_in_an_import_circle_or_imports_the_package_s_face() -> None:
+    """Imports inside functions and under TYPE_CHECKING count. Folders that import each other are a matter of `make lint`, and
+    the package's face, which shows what lies in all of them, is imported by none of them."""
     graph = grimp.build_graph("costgym", exclude_type_checking_imports=False, cache_dir=None)
     imported = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
     assert len(imported) > 300
     TopologicalSorter(imported).prepare()  # raises CycleError, which names the circle
+    parts = tuple(f"costgym.{part}" for part in ("simulators", "envs", "agents", "experiments"))
+    assert [module for module in imported if module.startswith(parts) and "costgym" in imported[module]] == []
 
 
 def test_the_picture_of_the_floors_is_that_of_the_code() -> None:

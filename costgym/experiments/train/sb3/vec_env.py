@@ -11,12 +11,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from costgym import LEVEL_IDS
-from costgym.agents.base import NUMERIC, SESSION, SESSION_1
+from costgym.agents.base import NUMERIC, SESSION, SESSIONS_1
 from costgym.envs.marketplace import Observation
 from costgym.envs.native import MarketplaceVectorEnv, SessionVectorEnv, SessionVectorEnvV1
 from costgym.envs.vector.marketplace import NativeVectorEnv
@@ -29,8 +29,7 @@ from costgym.simulators.scenario import Scenario, parse_scenario
 BATCHES: dict[str, Callable[..., NativeVectorEnv]] = {
     NUMERIC: MarketplaceVectorEnv,
     SESSION: SessionVectorEnv,
-    SESSION_1: SessionVectorEnvV1,
-    **{env_id: partial(SessionVectorEnvV1, level=level) for env_id, level in LEVEL_IDS.items()},
+    **{env_id: partial(SessionVectorEnvV1, **gym.spec(env_id).kwargs) for env_id in SESSIONS_1},
 }
 VecEnv: Any = require("stable_baselines3.common.vec_env", "train").VecEnv
 
