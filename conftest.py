@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import fcntl
 import gc
 import importlib.util
 import os
-import tempfile
 from collections.abc import Generator, Iterator
 from functools import cache
 from pathlib import Path
@@ -86,11 +84,15 @@ def compile_environments() -> None:
     """Compile both native environments, batches and single ones, each in one process while another compiles the other."""
     if importlib.util.find_spec("numba") is None:
         return
+    import fcntl  # which Windows has not
+
     names = ["costgym/MarketplaceSession-v1", "costgym/Marketplace-v0"]
     if os.environ.get("PYTEST_XDIST_WORKER", "gw0") != "gw0":
         names.reverse()
+    folder = Path(costgym.__file__).with_name("__pycache__")  # near what the locks guard, the kernels on disk
+    folder.mkdir(exist_ok=True)
     for name in names:
-        with (Path(tempfile.gettempdir()) / f"{name.replace('/', '-')}-{os.getuid()}.lock").open("w") as lock:
+        with (folder / f"{name.replace('/', '-')}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             for env in (costgym.make_vec(name, 2), costgym.make(name, compiled=True)):
                 env.reset(seed=0)

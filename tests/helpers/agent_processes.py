@@ -15,7 +15,7 @@ from tests.helpers.command_line import processes
 
 
 class _Forked:
-    """What `ProcessAgent` uses of `subprocess.Popen`."""
+    """A fork with those attributes of `subprocess.Popen` that `ProcessAgent` uses."""
 
     def __init__(self, cwd: Path, env: dict[str, str]) -> None:
         context = processes()

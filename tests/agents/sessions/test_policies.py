@@ -56,7 +56,7 @@ def bounds(number: int, seed: int) -> tuple[float, float]:
     return tighter_bound(*limits, [tool.usual for tool in episode.tools]), value_bound(*limits)
 
 
-@pytest.mark.parametrize("name", ["tuned", "informed-paced", "informed"])
+@pytest.mark.parametrize("name", ["tuned", "informed-paced", "informed", "thompson"])
 def test_no_policy_passes_the_bound_on_average_over_luck(name: str) -> None:
     env = costgym.make(LEVELS, split="valid", disable_env_checker=True, **SMALL)
     agent = make_agent(name, LEVELS)

@@ -145,7 +145,7 @@ def test_every_format_gives_the_calls_that_were_written(tmp_path: Path, name: st
     assert {c.price for c in logged} == ({0.25} if name in ("langfuse", "litellm") else {None})
 
 
-@pytest.mark.parametrize("name", ["opentelemetry", "litellm"])
+@pytest.mark.parametrize("name", ["opentelemetry", pytest.param("langfuse", marks=pytest.mark.slow), "litellm"])
 def test_a_world_fitted_to_it_reproduces_the_log_or_names_what_it_misses(tmp_path: Path, name: str) -> None:
     path = tmp_path / "log.jsonl"
     path.write_text(FORMATS[name](some_calls()))

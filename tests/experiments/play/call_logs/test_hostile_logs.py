@@ -112,7 +112,7 @@ def records() -> Iterator[tuple[str, Any]]:
         "lists of keys 200 deep",
         {"resourceSpans": [{"scopeSpans": [{"spans": [{"name": "a", **times, "attributes": attributes}]}]}]},
     )
-    for kind in (None, "x", {}, [None], {"a": None}, 1e308):
+    for kind in (None, 1, "x", [], {}, [None], [1], {"a": None}, True, 1e308):
         yield f"resources of {kind!r}", {"resourceSpans": kind}
         yield f"spans of {kind!r}", {"resourceSpans": [{"scopeSpans": [{"spans": kind}]}]}
         yield f"a payload of {kind!r}", [{"type": "response_item", "timestamp": kind, "payload": kind}] * 2
@@ -131,7 +131,7 @@ def records() -> Iterator[tuple[str, Any]]:
     yield "the same call a thousand times", {"messages": conversation()["messages"] * 1_000}
     yield "arguments a hundred deep", conversation(arguments=json.dumps(nested(100, 1, "a")))
     yield "arguments of a megabyte", conversation(arguments=json.dumps({"a": "x" * 10**6}))
-    yield "a result of three megabytes", conversation(result="x" * 3 * 10**6)
+    yield "a result of ten megabytes", conversation(result="x" * 10**7)
     yield "steps that are a text", {"schema_version": "ATIF-v1.7", "steps": ["x"], "session_id": 1}
     for name, text in INJECTIONS.items():
         yield f"{name} as a tool", conversation(tool=text)
