@@ -1,13 +1,16 @@
 """Everything that needs a GPU, in at most ten minutes, as one JSON file.
 
     python benchmarks/gpu.py --json benchmarks/results/gpu.json                      # on a machine with a GPU
+    python benchmarks/gpu.py --only authors --data ../shared/data --model models/smollm2 --json runs/authors.json
     python benchmarks/gpu.py --device cpu --small --json cpu.json                    # the same steps, small, without one
 
 Sections: `machine`; `trainers` (every trainer takes steps on the device, and its checkpoint plays); `backbones` (CATP with LoRA
 on published models, the folders that `--model` names: steps per second, memory, quality); `backends` (both back-ends run every
 tool; the tiny one's scores are those of the shipped table); `profiles` (both, written beside the JSON, ready to ship as
 `simulators/opencatp/profile_NAME.json`); `throughput` (inputs per second of every tool, and CATP's training steps per second);
-`kernels` (the batch of environments on the device). What fails is reported in its place and makes the exit status 1; what does
+`kernels` (the batch of environments on the device); `authors` (real models on the authors' data, in the folders that `--data`
+holds: DEER's four sets, ToolPlanner's tags, OpenCATP's plan pools, and a policy of SFT and GRPO ranked on a board before and
+after). What fails is reported in its place and makes the exit status 1; what does
 not fit into the time is skipped and says so.
 """
 
@@ -36,6 +39,7 @@ class Setting(NamedTuple):
     small: bool
     folder: Path
     models: tuple[Path, ...] = ()  # folders of published causal models
+    data: Path | None = None  # the folder of the authors' data
 
 
 def main() -> int:
@@ -46,6 +50,7 @@ def main() -> int:
     parser.add_argument(
         "--model", type=Path, action="append", default=[], help="a published model to train CATP on; repeatable"
     )
+    parser.add_argument("--data", type=Path, help="the folder that holds those of ToolDEER, MGToolBench and OpenCATP")
     parser.add_argument("--only", default="", help="sections to run, with commas between; all by default")
     parser.add_argument("--json", type=Path, required=True, help="file of the report; profiles are written beside it")
     args = parser.parse_args()
@@ -62,7 +67,7 @@ def main() -> int:
     began, report = time.monotonic(), {"machine": machine(args.device)}
     chosen = [name for name in args.only.split(",") if name] or list(SECTIONS)
     with tempfile.TemporaryDirectory() as folder:
-        setting = Setting(args.device, args.small, Path(folder), tuple(path.resolve() for path in args.model))
+        setting = Setting(args.device, args.small, Path(folder), tuple(path.resolve() for path in args.model), args.data)
         for name in chosen:
             report[name] = {}
             for title, check in SECTIONS[name](setting).items():
@@ -403,6 +408,108 @@ def stepped(env_id: str, setting: Setting) -> dict[str, Any]:
     return {"compared_steps": compared["steps"], **speed}
 
 
+# -- real models on the authors' data ------------------------------------------------------------------------------------------
+
+DEER_DATA, TAG_DATA, CATP_DATA = "tooldeer_full", "mgtoolbench_full_CC-BY-NC-SA-4.0", "opencatp"
+POOLS = {"sequential": "seq_plan_pool.json", "nonsequential": "nonseq_plan_pool.json"}
+
+
+def authors(setting: Setting) -> dict[str, Check]:
+    """Every check for every model, the small ones first. Nothing that is trained here ships."""
+    checks: dict[str, Callable[[Path | None, Setting], dict[str, Any]]] = {"DEER": decided, "tags": tagged, "pools": pooled}
+    return {
+        f"{path.name if path else 'none'}, {name}": lambda path=path, check=check: check(path, setting)  # type: ignore[misc]
+        for path in setting.models or (None,)
+        for name, check in {**checks, "board": ranked}.items()
+    }
+
+
+def _authors(setting: Setting, name: str, model: Path | None) -> tuple[Path, str]:
+    """The folder of some authors' data, and the model; a small run takes the one that GRPO's check made."""
+    import torch
+
+    if setting.data is None or not (setting.data / name).is_dir():
+        raise Skipped(f"--data names no folder that holds {name}")
+    if model is None and not setting.small:
+        raise Skipped("no folder of a published causal model was given with --model")
+    torch.set_float32_matmul_precision("high")  # which a CPU takes no notice of
+    return setting.data / name, str(model or _tiny_model(setting.folder))
+
+
+def decided(model: Path | None, setting: Setting) -> dict[str, Any]:
+    """DEER with LoRA on samples of Algorithm 1: P_DC in each of the authors' four sets, and the claims."""
+    from costgym.experiments.papers import deer
+    from costgym.experiments.papers.paper import Job
+
+    data, name = _authors(setting, DEER_DATA, model)
+    steps, samples = (2, 6) if setting.small else (600, 0)
+    rows = deer.authors_rows(Job(0, samples, 1, setting.folder, data=str(data), steps=steps, models=(name,)))
+    figures = ("p_ds", "p_dc")
+    by_set = {
+        f"{row['agent']}, {row['split']}": {
+            name: [round(row[name], 4), *(round(end, 4) for end in row["ci95"][name])] for name in figures if name in row
+        }
+        for row in rows
+    }
+    claims = deer.check_authors_claims(rows)
+    return {"steps": steps, "rates": by_set, "claims": len(claims), "follow": sum(claim["follows"] for claim in claims)}
+
+
+def tagged(model: Path | None, setting: Setting) -> dict[str, Any]:
+    """ToolPlanner's tags from MGToolBench's instructions."""
+    from benchmarks.papers.tags import tag_rows
+
+    data, name = _authors(setting, TAG_DATA, model)
+    steps, tasks, batch = (2, 2, 2) if setting.small else (300, 100, 8)
+    rows = tag_rows(data, setting.folder / f"tags-{Path(name).name}", name, tasks, steps=steps, batch_size=batch)
+    return {"steps": steps, "rows": [row for row in rows if row["from"].startswith("tags")]}
+
+
+def pooled(model: Path | None, setting: Setting) -> dict[str, Any]:
+    """CATP's preset of the paper on a pretrained backbone, which learns from the official pools: held-out choices and plans."""
+    from costgym.agents.catp.settings import CatpSettings
+    from costgym.experiments.train.catp.train import train_catp
+
+    data, name = _authors(setting, CATP_DATA, model)
+    figures: dict[str, Any] = {}
+    for kind, pool in POOLS.items():
+        settings = {**CatpSettings.preset("paper", kind), "model": name, "tasks": kind}
+        settings |= {"steps": 2, "batch_size": 2, "warmup_steps": 1} if setting.small else {"steps": 300, "warmup_steps": 30}
+        out = setting.folder / f"pool-{kind}-{Path(name).name}"
+        result = train_catp(out, pool=(data / pool,), device=setting.device, **settings)
+        figures[kind] = {"steps": result.steps} | {metric: round(value, 4) for metric, value in result.metrics.items()}
+    return figures
+
+
+def ranked(model: Path | None, setting: Setting) -> dict[str, Any]:
+    """A model of TRL, tuned on solved episodes and then by GRPO within 20 credits, ranked on a board as it was and as it is."""
+    from costgym.experiments.board.run_config import make_run_config
+    from costgym.experiments.board.run_log import read_episodes
+    from costgym.experiments.leaderboard import run as run_leaderboard
+    from costgym.experiments.play.metrics import summarise
+    from costgym.experiments.train.grpo.train import train_grpo
+    from costgym.experiments.train.grpo.world import GrpoWorld
+    from costgym.experiments.train.sft.train import train_sft
+
+    _, name = _authors(setting, CATP_DATA, model)  # the data of no paper, but a model is needed likewise
+    out, budget, small = setting.folder / f"board-{Path(name).name}", {"price": 20.0}, setting.small
+    gpu = {"bf16": setting.device == "cuda"}
+    taught = {"steps": 2, "batch_size": 1, "held_out": 2, "max_length": 4096, "warmup_steps": 1} if small else {"steps": 240}
+    train_sft(out / "sft", "marketplace", budget=budget, model=name, **taught, **gpu)
+    world = GrpoWorld("marketplace", split="train", tasks=2 if small else 64, rounds=4 if small else 16, budget=budget)
+    few = {"num_generations": 2, "max_completion_length": 64} if small else {}
+    tuned = {"model": str(out / "sft" / "model"), "warm_start_steps": 0, **few, **gpu}
+    train_grpo(out / "grpo", world, steps=1 if small else 20, **tuned)
+    rows = {}
+    for stage, trained in {"SFT": out / "sft" / "model", "GRPO": out / "grpo" / "model"}.items():
+        board, episodes = out / f"board-{stage}", 1 if small else 100
+        options = {"model": f"local:{trained}", "budgets": "price=20", "documents": "short", "episodes": episodes}
+        run_leaderboard(make_run_config(agents=["react"], **options), board)
+        row = summarise(read_episodes(board))
+        rows[stage] = {figure: row[figure] for figure in ("pass_rate_under_budget", "average_cost", "agent_error_rate", "ci95")}
+    return rows
+
+
 SECTIONS: dict[str, Callable[[Setting], dict[str, Check]]] = {
     "trainers": trainers,
     "backbones": backbones,
@@ -410,6 +517,7 @@ SECTIONS: dict[str, Callable[[Setting], dict[str, Check]]] = {
     "profiles": profiles,
     "throughput": throughput,
     "kernels": kernels,
+    "authors": authors,
 }
 
 if __name__ == "__main__":

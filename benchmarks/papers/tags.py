@@ -27,7 +27,7 @@ from costgym.agents.networks import load_published, padded, trained_weights
 from costgym.agents.toolplanner.tags import tag_score
 from costgym.experiments.papers.claims import interval_ends
 from costgym.experiments.train.deer.rows import IGNORED, TokenRow, token_row
-from costgym.experiments.train.loop import Loss, take_step
+from costgym.experiments.train.loop import take_step
 from costgym.simulators.draws import stable_generator
 from costgym.simulators.errors import require
 from costgym.simulators.retrieval.ranking import Bm25, best_first
@@ -99,10 +99,6 @@ def train(data: Path, folder: Path, settings: DeerSettings) -> Callable[[Sequenc
     return extract
 
 
-def _loss(model: Any, tensors: Sequence[Any]) -> Loss:
-    return completion_loss(model, *tensors)[0], {}
-
-
 def apis(data: Path) -> list[dict[str, str]]:
     """Return all APIs by category, tool and name."""
     tools = [line.split("\t") for line in (data / "toolNameStand.txt").read_text().splitlines()]
@@ -137,22 +133,21 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/tags"))
     parser.add_argument("--json", type=Path)
     chosen = parser.parse_args()
-    ground = json.loads((chosen.data / "G3_query_100_ground.json").read_text())[: chosen.tasks]
-    known = apis(chosen.data)
-    extract = None
-    if chosen.model:
-        settings = DeerSettings(
-            model=chosen.model,
-            steps=chosen.steps,
-            batch_size=chosen.batch_size,
-            seed=chosen.seed,
-            warmup_steps=10,
-            learning_rate=5e-4,
-        )
-        extract = train(chosen.data, chosen.out, settings)
+    settings = {"steps": chosen.steps, "batch_size": chosen.batch_size, "seed": chosen.seed}
+    rows = tag_rows(chosen.data, chosen.out, chosen.model, chosen.tasks, **settings)
+    about = {"command": "python benchmarks/papers/tags.py", "steps": chosen.steps, "tasks": chosen.tasks}
+    write_report({**about, "rows": rows}, chosen.json)
+
+
+def tag_rows(data: Path, out: Path, model: str | None, tasks: int, seed: int = 0, **settings: Any) -> list[dict[str, Any]]:
+    """Train a model, if there is one; return precision, recall and F1 of it and of retrievers on each level's first tasks."""
+    ground = json.loads((data / "G3_query_100_ground.json").read_text())[:tasks]
+    known, extract = apis(data), None
+    if model:
+        extract = train(data, out, DeerSettings(model=model, seed=seed, warmup_steps=10, learning_rate=5e-4, **settings))
     rows = []
     for level, short in LEVELS.items():
-        queries = json.loads((chosen.data / f"G3_query_100_level_{short}.json").read_text())[: chosen.tasks]
+        queries = json.loads((data / f"G3_query_100_level_{short}.json").read_text())[:tasks]
         instructions = [task["query"] for task in queries]
         gold = [_gold(task, level) for task in ground]
         lists: dict[str, list[Tags]] = {}
@@ -161,14 +156,13 @@ def main() -> None:
             for count in RETRIEVED:
                 lists[f"{name}@{count}"] = [frozenset(known[index][level] for index in order[:count]) for order in ranked]
         if extract is not None:
-            lists[f"tags, {Path(chosen.model).name}"] = extract(instructions)
+            lists[f"tags, {Path(model or '').name}"] = extract(instructions)
         for name, tags in lists.items():
             score = tag_score(zip(tags, gold, strict=True))
             hits = np.array([[2.0 * len(t & g), len(t) + len(g)] for t, g in zip(tags, gold, strict=True)])
-            ends = interval_ends(["f1"], hits[:, :1], hits[:, 1:], seed=chosen.seed)["f1"]
+            ends = interval_ends(["f1"], hits[:, :1], hits[:, 1:], seed=seed)["f1"]
             rows.append({"level": level, "from": name, **score._asdict(), "ci95": ends})
-    about = {"command": "python benchmarks/papers/tags.py", "steps": chosen.steps, "tasks": len(ground)}
-    write_report({**about, "rows": rows}, chosen.json)
+    return rows
 
 
 def _gold(task: dict[str, Any], level: str) -> Tags:

@@ -22,7 +22,7 @@ def test_every_section_runs_small_on_a_cpu(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     report = json.loads(out.read_text())
-    assert set(report) == {"machine", "trainers", "backbones", "backends", "profiles", "throughput", "kernels"}
+    assert set(report) == {"machine", "trainers", "backbones", "backends", "profiles", "throughput", "kernels", "authors"}
     assert all("failed" not in check for name in report if name != "machine" for check in report[name].values())
     assert report["backbones"]["none"]["steps"] == 3
     assert {"compared_steps", "skipped"} & set(report["kernels"]["Marketplace-v0"])

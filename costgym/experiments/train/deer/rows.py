@@ -51,6 +51,8 @@ def retrieval_rows(steps: int, tokenizer: Any, slots: int, settings: DeerSetting
     The answers appear as labels only, not as input tokens, so the query words form a sequence as in a real query. The label
     after the last word is the tool that contains most of them.
     """
+    if not steps:
+        return []  # a published tokenizer has none of the control tokens
     luck = stable_generator(settings.seed, "deer look-up")
     first, most = first_word(tokenizer, slots), len(tokenizer)
     tools, query, decide, none, end = tokenizer.convert_tokens_to_ids([TOOLS, QUERY, DECIDE, NONE, END])

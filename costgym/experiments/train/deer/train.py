@@ -35,6 +35,7 @@ def train_deer(
     resume: bool = True,
     callback: Callback | None = None,
     save_every: int = 250,
+    check: bool = True,
     **settings: Any,
 ) -> TrainingResult:
     """Train a policy that decides whether to search and what to call, the agent ``deer:OUT``.
@@ -42,9 +43,9 @@ def train_deer(
     `data` is a ToolDEER folder, used instead of generated samples: its train.json, or else samples that are drawn from its
     tool.json by the paper's Algorithm 1. `counts` are numbers of NoSearch, NoCall and Call samples in the splits `train`,
     `valid` and `test`, None for the paper's. `save_every` is in steps, `settings` are further fields of `DeerSettings`, and
-    with `resume` False the run starts again. Returns the loss and the six accuracies on seen tools (`valid`) and unseen ones
-    (`test`, but not a folder's, which is looked at once), named ``seen_p_ds`` and so on; for a small model also
-    ``retrieval_accuracy`` at the end of pre-training.
+    with `resume` False the run starts again. Returns the loss and, unless `check` is False, the six accuracies on seen tools
+    (`valid`) and unseen ones (`test`, but not a folder's, which is looked at once), named ``seen_p_ds`` and so on; for a small
+    model also ``retrieval_accuracy`` at the end of pre-training.
 
     Raises ConfigError or UnknownName if a setting is invalid, the folder holds other files, or there are no training samples;
     DataError for a damaged checkpoint; MissingExtra; TrainingFailed if the loss is not finite (the last good checkpoint is
@@ -64,7 +65,7 @@ def train_deer(
         run.say(f"{len(known)} samples about {len(seen)} tools for training")
 
         def measured(decider: TrainedDecider) -> dict[str, float]:
-            return measure(decider, scenario, data, counts)
+            return measure(decider, scenario, data, counts) if check else {}
 
         if is_sentence_encoder(chosen.model):
             return _match(run, chosen, known, measured, save_every)
