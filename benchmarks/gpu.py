@@ -456,13 +456,17 @@ def decided(model: Path | None, setting: Setting) -> dict[str, Any]:
 
 
 def tagged(model: Path | None, setting: Setting) -> dict[str, Any]:
-    """ToolPlanner's tags from MGToolBench's instructions."""
-    from benchmarks.papers.tags import tag_rows
+    """ToolPlanner's tags and paths from MGToolBench's instructions."""
+    from benchmarks.papers.tags import MEASURED
 
     data, name = _authors(setting, TAG_DATA, model)
     steps, tasks, batch = (2, 2, 2) if setting.small else (300, 100, 8)
-    rows = tag_rows(data, setting.folder / f"tags-{Path(name).name}", name, tasks, steps=steps, batch_size=batch)
-    return {"steps": steps, "rows": [row for row in rows if row["from"].startswith("tags")]}
+    figures: dict[str, Any] = {"steps": steps}
+    for what, measure in MEASURED.items():
+        folder = setting.folder / f"{what}-{Path(name).name}"
+        rows = measure(data, folder, name, tasks, steps=steps, batch_size=batch)
+        figures[what] = [row for row in rows if row["from"].startswith(what)]
+    return figures
 
 
 def pooled(model: Path | None, setting: Setting) -> dict[str, Any]:

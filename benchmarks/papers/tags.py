@@ -1,18 +1,21 @@
-"""ToolPlanner's tag extraction on MGToolBench (Tables 6 and 27): a language model tuned on its instructions, beside retrievers.
+"""ToolPlanner's tags (Tables 6 and 27) and paths on MGToolBench: a language model tuned on its instructions, beside retrievers.
 
     python benchmarks/papers/tags.py --data DIR --model models/smollm2 --steps 60 --out runs/tags --json runs/tags.json
+    python benchmarks/papers/tags.py --what paths --data DIR --model models/smollm2 --out runs/paths
 
-The model reads an instruction that names categories, tools or APIs and writes the names. It learns from the 15,000 instructions
-of DIR, without those whose seed is a test task's, and is measured on the 100 test tasks at each level. Retrievers find the APIs
-nearest to the instruction by their names, by words and, with the extra `minilm`, by MiniLM. DIR is CC-BY-NC-SA-4.0: nothing
-that is trained on it may be shipped. A finished training is kept.
+It learns from the 15,000 instructions of DIR, without those whose seed is a test task's, and is measured on the 100 test tasks
+at each level. For tags it reads an instruction that names categories, tools or APIs and writes the names. For paths it reads an
+instruction and a list of APIs and writes those that it would call, in their order; the list of a test task is its own, and in
+training other APIs of the same tools and of any stand between. Retrievers find the APIs nearest to the instruction by their
+names, by words and, with the extra `minilm`, by MiniLM: for paths among the listed ones. DIR is CC-BY-NC-SA-4.0: nothing that
+is trained on it may be shipped. A finished training is kept.
 """
 
 import argparse
 import json
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +29,7 @@ from costgym.agents.deer.settings import DeerSettings
 from costgym.agents.networks import load_published, padded, trained_weights
 from costgym.agents.toolplanner.tags import tag_score
 from costgym.experiments.papers.claims import interval_ends
-from costgym.experiments.train.deer.rows import IGNORED, TokenRow, token_row
+from costgym.experiments.train.deer.rows import IGNORED, token_row
 from costgym.experiments.train.loop import take_step
 from costgym.simulators.draws import stable_generator
 from costgym.simulators.errors import require
@@ -34,8 +37,10 @@ from costgym.simulators.retrieval.ranking import Bm25, best_first
 from costgym.simulators.retrieval.sentences import has_minilm, sentence_embedding
 
 LEVELS = {"category": "cate", "tool": "tool", "api": "api"}
+HYBRID = "hybrid"
 RETRIEVED = (1, 3, 5)
 Tags = frozenset[str]
+Row = dict[str, Any]
 
 
 def plain(name: str) -> str:
@@ -43,26 +48,56 @@ def plain(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
 
 
-def prompt(instruction: str) -> str:
-    return f"Instruction: {instruction}\nNames:"
+def prompt(instruction: str, listed: Sequence[str] = ()) -> str:
+    """What a model reads: of tags, or with a list of APIs, of a path."""
+    return f"Instruction: {instruction}\n" + (f"APIs: {', '.join(listed)}\nPath:" if listed else "Names:")
 
 
-def training_rows(data: Path, tokenizer: Any) -> list[TokenRow]:
-    """Return the instructions with their names, without those that a test task comes from."""
+def records(data: Path, short: str) -> Iterator[tuple[dict[str, str], list[str]]]:
+    """The instructions of a level with the names in each, without those that a test task comes from."""
     tested = {task["query"] for task in json.loads((data / "G3_query_100.json").read_text())}
+    for line in (data / f"{short}_instruction_5000.json").read_text().splitlines():
+        record = json.loads(line)
+        if record["original_query"] not in tested:
+            names = record["query"].rpartition(":")[2].strip().rstrip(".").split(", ")
+            yield record, list(dict.fromkeys(names))
+
+
+def tag_training(data: Path) -> list[tuple[str, str]]:
+    """Return prompts and what is to be written behind each, for tags."""
+    return [
+        (prompt(record["new_instruction"]), f" {', '.join(names)}")
+        for short in LEVELS.values()
+        for record, names in records(data, short)
+    ]
+
+
+def path_training(data: Path, seed: int) -> list[tuple[str, str]]:
+    """Return the same for paths, at each level and for the whole instruction; a seed's path is that of its APIs."""
+    known, paths = apis(data), {record["path"]: names for record, names in records(data, "api")}
+    tool_of = {api["api"]: api["tool"] for api in known}
+    of_tool: dict[str, list[str]] = {}
+    for api in known:
+        of_tool.setdefault(api["tool"], []).append(api["api"])
     rows = []
-    for short in LEVELS.values():
-        for line in (data / f"{short}_instruction_5000.json").read_text().splitlines():
-            record = json.loads(line)
-            if record["original_query"] not in tested:
-                listed = record["query"].rpartition(":")[2].strip().rstrip(".").split(", ")
-                names = ", ".join(dict.fromkeys(listed))
-                rows.append(token_row(tokenizer, prompt(record["new_instruction"]), f" {names}"))
+    for key in ("original_query", "new_instruction"):
+        for short in LEVELS.values() if key == "new_instruction" else ("api",):
+            for number, (record, _) in enumerate(records(data, short)):
+                path = [plain(name) for name in paths.get(record["path"], ())]
+                if not path:
+                    continue
+                luck = stable_generator(seed, "listed", key, short, number)
+                near = sorted({other for name in path for other in of_tool.get(tool_of.get(name, ""), ())} - set(path))
+                drawn = [near[index] for index in luck.permutation(len(near))[: 1 + len(path)]]
+                drawn += [known[index]["api"] for index in luck.choice(len(known), 2, replace=False)]
+                listed = list(dict.fromkeys([*path, *drawn]))
+                shuffled = [listed[index] for index in luck.permutation(len(listed))]
+                rows.append((prompt(record[key], shuffled), f" {', '.join(path)}"))
     return rows
 
 
-def train(data: Path, folder: Path, settings: DeerSettings) -> Callable[[Sequence[str]], list[Tags]]:
-    """Tune adapters on the instructions, or load them; return what extracts tags."""
+def train(pairs: Sequence[tuple[str, str]], folder: Path, settings: DeerSettings) -> Callable[[Sequence[str]], list[Tags]]:
+    """Tune adapters on prompts and what follows each, or load them; return what writes names behind other prompts."""
     torch, transformers = require("torch", "train"), require("transformers", "train")
     files = require("safetensors.torch", "train")
     tokenizer = load_published(transformers.AutoTokenizer, settings.model or "")
@@ -73,12 +108,12 @@ def train(data: Path, folder: Path, settings: DeerSettings) -> Callable[[Sequenc
         for name, tensor in files.load_file(path).items():
             weights[name].data.copy_(tensor)
     else:
-        rows = training_rows(data, tokenizer)
         optimizer = torch.optim.AdamW(weights.values(), lr=settings.rate(0), weight_decay=0.01)
         for step in range(settings.steps):
             optimizer.param_groups[0]["lr"] = settings.rate(step)
             chance = stable_generator(settings.seed, "tags", step)
-            batch = [rows[index] for index in chance.choice(len(rows), settings.batch_size, replace=False).tolist()]
+            chosen = chance.choice(len(pairs), settings.batch_size, replace=False).tolist()
+            batch = [token_row(tokenizer, *pairs[index]) for index in chosen]
             ids, mask = padded([row.input_ids for row in batch], pad)
             labels, _ = padded([row.labels for row in batch], IGNORED)
             tensors = [tensor.to(model.device) for tensor in (ids, mask, labels)]
@@ -90,13 +125,13 @@ def train(data: Path, folder: Path, settings: DeerSettings) -> Callable[[Sequenc
         files.save_file({name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}, path)
     model.eval()
 
-    def extract(instructions: Sequence[str]) -> list[Tags]:
-        read = [tokenizer(prompt(text))["input_ids"] for text in instructions]
+    def write(prompts: Sequence[str]) -> list[Tags]:
+        read = [tokenizer(text)["input_ids"] for text in prompts]
         written = next_texts(model, read, pad, tokenizer.eos_token_id)
         texts = [tokenizer.decode(tokens, skip_special_tokens=True) for tokens in written]
         return [frozenset(plain(name) for name in text.split(",") if plain(name)) for text in texts]
 
-    return extract
+    return write
 
 
 def apis(data: Path) -> list[dict[str, str]]:
@@ -124,6 +159,7 @@ def retrievers(known: Sequence[dict[str, str]]) -> dict[str, Callable[[str], Any
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--what", choices=("tags", "paths"), default="tags")
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--model", help="a causal language model; none measures the retrievers alone")
     parser.add_argument("--steps", type=int, default=60)
@@ -134,35 +170,75 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     chosen = parser.parse_args()
     settings = {"steps": chosen.steps, "batch_size": chosen.batch_size, "seed": chosen.seed}
-    rows = tag_rows(chosen.data, chosen.out, chosen.model, chosen.tasks, **settings)
-    about = {"command": "python benchmarks/papers/tags.py", "steps": chosen.steps, "tasks": chosen.tasks}
+    rows = MEASURED[chosen.what](chosen.data, chosen.out, chosen.model, chosen.tasks, **settings)
+    about = {"command": "python benchmarks/papers/tags.py", "what": chosen.what, "steps": chosen.steps, "tasks": chosen.tasks}
     write_report({**about, "rows": rows}, chosen.json)
 
 
-def tag_rows(data: Path, out: Path, model: str | None, tasks: int, seed: int = 0, **settings: Any) -> list[dict[str, Any]]:
+def tag_rows(data: Path, out: Path, model: str | None, tasks: int, **settings: Any) -> list[Row]:
     """Train a model, if there is one; return precision, recall and F1 of it and of retrievers on each level's first tasks."""
-    ground = json.loads((data / "G3_query_100_ground.json").read_text())[:tasks]
-    known, extract = apis(data), None
-    if model:
-        extract = train(data, out, DeerSettings(model=model, seed=seed, warmup_steps=10, learning_rate=5e-4, **settings))
-    rows = []
-    for level, short in LEVELS.items():
-        queries = json.loads((data / f"G3_query_100_level_{short}.json").read_text())[:tasks]
-        instructions = [task["query"] for task in queries]
-        gold = [_gold(task, level) for task in ground]
+    known, rows = apis(data), []
+    write = _trained(tag_training(data), out, model, settings) if model else None
+    scorers = retrievers(known)
+    for level, instructions, ground in levels(data, tasks):
         lists: dict[str, list[Tags]] = {}
-        for name, scores in retrievers(known).items():
+        for name, scores in scorers.items() if level in LEVELS else ():
             ranked = [best_first(scores(text)) for text in instructions]
             for count in RETRIEVED:
                 lists[f"{name}@{count}"] = [frozenset(known[index][level] for index in order[:count]) for order in ranked]
-        if extract is not None:
-            lists[f"tags, {Path(model or '').name}"] = extract(instructions)
-        for name, tags in lists.items():
-            score = tag_score(zip(tags, gold, strict=True))
-            hits = np.array([[2.0 * len(t & g), len(t) + len(g)] for t, g in zip(tags, gold, strict=True)])
-            ends = interval_ends(["f1"], hits[:, :1], hits[:, 1:], seed=seed)["f1"]
-            rows.append({"level": level, "from": name, **score._asdict(), "ci95": ends})
+        if write is not None and level in LEVELS:
+            lists[f"tags, {Path(model or '').name}"] = write([prompt(text) for text in instructions])
+        rows += [row(level, name, tags, [_gold(task, level) for task in ground]) for name, tags in lists.items()]
     return rows
+
+
+def path_rows(data: Path, out: Path, model: str | None, tasks: int, seed: int = 0, **settings: Any) -> list[Row]:
+    """The same of the APIs in paths, from those that a test task lists."""
+    write = _trained(path_training(data, seed), out, model, {"seed": seed, **settings}) if model else None
+    rows = []
+    for level, instructions, ground in levels(data, tasks):
+        known = [[{part: plain(api[f"{part}_name"]) for part in LEVELS} for api in task["api_list"]] for task in ground]
+        listed = [list(dict.fromkeys(api["api"] for api in of_task)) for of_task in known]
+        orders = [stable_generator(0, "listed", number).permutation(len(names)) for number, names in enumerate(listed)]
+        prompts = [
+            prompt(text, [names[index] for index in order])
+            for text, names, order in zip(instructions, listed, orders, strict=True)
+        ]
+        lists: dict[str, list[Tags]] = {"all that are listed": [frozenset(names) for names in listed]}
+        for text, of_task in zip(instructions, known, strict=True):
+            for name, scores in retrievers(of_task).items():
+                for count in RETRIEVED:
+                    nearest = frozenset(of_task[index]["api"] for index in best_first(scores(text))[:count])
+                    lists.setdefault(f"{name}@{count}", []).append(nearest)
+        if write is not None:
+            lists[f"paths, {Path(model or '').name}"] = write(prompts)
+        rows += [row(level, name, names, [_gold(task, "api") for task in ground]) for name, names in lists.items()]
+    return rows
+
+
+MEASURED: dict[str, Callable[..., list[Row]]] = {"tags": tag_rows, "paths": path_rows}
+
+
+def _trained(pairs: Sequence[tuple[str, str]], out: Path, model: str | None, settings: dict[str, Any]) -> Any:
+    return train(pairs, out, DeerSettings(model=model, warmup_steps=10, learning_rate=5e-4, **settings))
+
+
+def levels(data: Path, tasks: int) -> Iterator[tuple[str, list[str], list[dict[str, Any]]]]:
+    """The first test tasks' instructions, whole and at each level, with what is right."""
+    ground = json.loads((data / "G3_query_100_ground.json").read_text())[:tasks]
+    yield HYBRID, [task["query"] for task in ground], ground
+    for level, short in LEVELS.items():
+        queries = json.loads((data / f"G3_query_100_level_{short}.json").read_text())[:tasks]
+        yield level, [task["query"] for task in queries], ground
+
+
+def row(level: str, source: str, names: Sequence[Tags], gold: Sequence[Tags]) -> Row:
+    """Precision, recall, F1 with its interval, and the share of tasks whose names are exactly right."""
+    hits = np.array([[2.0 * len(n & g), n == g] for n, g in zip(names, gold, strict=True)])
+    of = np.array([[len(n) + len(g), 1] for n, g in zip(names, gold, strict=True)])
+    ends = interval_ends(["f1", "exact"], hits, of, seed=0)
+    figures = tag_score(zip(names, gold, strict=True))._asdict() | {"exact": float(hits[:, 1].mean())}
+    return {"level": level, "from": source, **figures, "ci95": ends}
 
 
 def _gold(task: dict[str, Any], level: str) -> Tags:
