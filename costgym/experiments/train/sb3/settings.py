@@ -53,7 +53,7 @@ OF_SESSIONS = {
     "n_envs": 256, "n_steps": 64, "batch_size": 2048, "gae_lambda": 0.97, "ent_coef": 0.01, "final_lr_fraction": 0.05,
 }  # fmt: skip
 """Defaults of PPO in sessions."""
-SESSION_RATE = 20.0  # compared with 5 and 100 on `valid`, under a limit of 80 credits
+SESSION_RATE = 180.0  # compared with 20 and 60 on `valid`, under limits of 40 and 80 credits
 OF_THE_MARKETPLACE = ("hidden_size", "rounds", "needed_only", "worlds")
 """Settings that sessions do not have."""
 
@@ -96,7 +96,9 @@ class DqnSettings(_Sb3Settings):
 class Lagrangian(Settings):
     """A constraint on the mean cost per episode, enforced by dual ascent with a proportional term that damps oscillation.
 
-    The multiplier is ``max(0, integral + gain * (cost - aim))``, with ``integral = max(0, integral + rate * (cost - aim))``.
+    The multiplier is ``max(0, integral + gain * excess)``, with ``integral = max(0, integral + rate * excess)``. The excess is
+    ``cost - aim``, but at most the aim: a policy cannot spend less than nothing, so an early one that spends many times the
+    limit would otherwise wind the integral up further than all later ones can take it back.
 
     Source: constrained MDPs (Altman 1999); PPO-Lagrangian as in Ray, Achiam and Amodei 2019; the
         proportional term as in Stooke, Achiam and Abbeel 2020, section 5.
@@ -129,6 +131,7 @@ class Lagrangian(Settings):
 
     def update(self, integral: float, mean_cost: float) -> tuple[float, float]:
         """Return the integral and the multiplier after an update with the given mean cost per episode."""
-        excess = mean_cost - self.limit * (1.0 - self.margin)
+        aim = self.limit * (1.0 - self.margin)
+        excess = min(mean_cost - aim, aim)
         integral = max(0.0, integral + self.rate * excess)
         return integral, max(0.0, integral + self.gain * excess)
