@@ -153,6 +153,8 @@ def test_dual_ascent_moves_the_multiplier_by_rate_times_overspending() -> None:
     assert constraint.update(0.5, 12.0) == pytest.approx((0.5 + 0.01 * 3.0, 0.53 + 0.1 * 3.0))
     assert constraint.update(0.5, 6.0) == pytest.approx((0.5 - 0.01 * 3.0, 0.47 - 0.1 * 3.0))
     assert constraint.update(0.01, 0.0) == (0.0, 0.0)
+    # a policy that spends many times the limit winds up no more than spending nothing takes back
+    assert constraint.update(0.5, 100.0) == pytest.approx((0.5 + 0.01 * 9.0, 0.59 + 0.1 * 9.0))
 
 
 def example(name: str) -> Any:
