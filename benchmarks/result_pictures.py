@@ -4,7 +4,7 @@
     python benchmarks/result_pictures.py --board runs/small
 
 The board replays the recorded episodes of the real models, whose points are printed with their 95 % intervals; the agents of
-sessions come from `benchmarks/results/sessions*.json`.
+sessions come from `benchmarks/results/session_ladder.json` and `sessions_learners.json`.
 """
 
 import argparse
@@ -14,8 +14,10 @@ from pathlib import Path
 
 from matplotlib import pyplot
 
+from costgym.agents.base import SESSION_1
+
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from benchmarks.picture import BLUE, GREEN, INK, ORANGE, STRATEGIES, STYLE, save
+from benchmarks.picture import BLUE, GREEN, INK, STRATEGIES, STYLE, save
 
 ROOT = Path(__file__).parents[1]
 MODELS = {
@@ -27,11 +29,21 @@ MODELS = {
 RULES = {
     "random": "random",
     "greedy": "greedy: the best tool for its price",
-    "bayes-memory": "beliefs kept, no pacing",
+    "bayes-index": "beliefs, no pacing",
     "paced": "pacing, no memory",
-    "optimistic": "pacing and memory",
+    "optimistic": "pacing, memory, exploration",
+    "tuned": "pacing, memory, tuned constants",
 }
-BOUNDS = {"informed-paced": "pacing, told every tool's state", "LP bound": "bound: no policy passes it on average"}
+LEARNERS = {
+    "stock": "PPO, stock network",
+    "torchrl": "PPO of TorchRL, flat network",
+    "tools, 6,000,000 decisions": "PPO, one network for each tool",
+}
+BOUNDS = {
+    "informed-paced": "pacing, told every tool's state",
+    "informed": "told all regimes and queries",
+    "bound": "bound: no policy passes it on average",
+}
 
 
 def real_models(board: Path, path: Path) -> None:
@@ -57,21 +69,25 @@ def real_models(board: Path, path: Path) -> None:
 
 
 def sessions(path: Path) -> None:
-    """Share of the value that rules, learners and bounds earn in 300 test sessions, with 95 % intervals."""
-    rules, ppo, stock = (
-        {row["agent"]: row for row in json.loads((ROOT / f"benchmarks/results/{name}.json").read_text())["rows"]}
-        for name in ("sessions", "sessions_ppo", "sessions_stock")
+    """Share of the value that rules, learners and bounds earn in 300 test sessions of the level medium, with 95 % intervals."""
+    ladder, learners = (
+        json.loads((ROOT / f"benchmarks/results/{name}.json").read_text()) for name in ("session_ladder", "sessions_learners")
     )
+    (medium,) = [level for level in ladder["splits"]["test"] if level["level"] == "medium"]
+    rules = {row["agent"]: row for row in medium["rows"]}
+    learnt = {row["learner"]: row["test"] for row in learners["rows"] if row["env"] == SESSION_1}
     rows = [
-        *((label, rules[agent], INK) for agent, label in RULES.items()),
-        ("PPO, stock network", stock["stock PPO"], ORANGE),
-        ("PPO, one network for each tool", ppo["ppo, mean"], GREEN),
-        *((label, rules[agent], BLUE) for agent, label in BOUNDS.items()),
+        *((label, rules[agent]["value_share"], rules[agent]["half"], INK) for agent, label in RULES.items()),
+        *(
+            (label, learnt[name]["mean"], learnt[name]["mean"] - learnt[name]["ci95"][0], GREEN)
+            for name, label in LEARNERS.items()
+        ),
+        *((label, rules[agent]["value_share"], rules[agent]["half"], BLUE) for agent, label in BOUNDS.items()),
     ]
-    rows.sort(key=lambda row: row[1]["value_share"])
-    figure, axes = pyplot.subplots(figsize=(7.6, 3.4), layout="constrained")
-    for position, (_, row, colour) in enumerate(rows):
-        value, half = 100 * row["value_share"], 100 * row["half"]
+    rows.sort(key=lambda row: row[1])
+    figure, axes = pyplot.subplots(figsize=(7.6, 4.0), layout="constrained")
+    for position, (_, share, width, colour) in enumerate(rows):
+        value, half = 100 * share, 100 * width
         axes.errorbar(value, position, xerr=half, fmt="o", color=colour, capsize=2)
         axes.annotate(f"{value:.0f}", (value + half, position), (6, 0), textcoords="offset points", va="center", fontsize=9)
     axes.set_yticks(range(len(rows)), [label for label, *_ in rows])
