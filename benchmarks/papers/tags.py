@@ -49,7 +49,7 @@ def plain(name: str) -> str:
 
 
 def prompt(instruction: str, listed: Sequence[str] = ()) -> str:
-    """What a model reads: of tags, or with a list of APIs, of a path."""
+    """Return what a model reads before it writes tags or, with a list of APIs, a path."""
     return f"Instruction: {instruction}\n" + (f"APIs: {', '.join(listed)}\nPath:" if listed else "Names:")
 
 
