@@ -53,7 +53,7 @@ OF_SESSIONS = {
     "n_envs": 256, "n_steps": 64, "batch_size": 2048, "gae_lambda": 0.97, "ent_coef": 0.01, "final_lr_fraction": 0.05,
 }  # fmt: skip
 """Defaults of PPO in sessions."""
-SESSION_RATE = 180.0  # compared with 60 on `valid`, under limits of 40 and 80 credits; at 20 the limit was not reached in training
+SESSION_RATE = 180.0  # compared with 60 on `valid`, under limits of 40 and 80 credits; 20 did not reach the limit in time
 OF_THE_MARKETPLACE = ("hidden_size", "rounds", "needed_only", "worlds")
 """Settings that sessions do not have."""
 
