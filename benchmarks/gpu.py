@@ -424,16 +424,21 @@ def authors(setting: Setting) -> dict[str, Check]:
     }
 
 
-def _authors(setting: Setting, name: str, model: Path | None) -> tuple[Path, str]:
-    """The folder of some authors' data, and the model; a small run takes the one that GRPO's check made."""
-    import torch
-
+def _authors(setting: Setting, name: str) -> Path:
+    """The folder of some authors' data."""
     if setting.data is None or not (setting.data / name).is_dir():
         raise Skipped(f"--data names no folder that holds {name}")
+    return setting.data / name
+
+
+def _published(model: Path | None, setting: Setting) -> str:
+    """The folder of a model; a small run without one takes the model that GRPO's check made."""
+    import torch
+
     if model is None and not setting.small:
         raise Skipped("no folder of a published causal model was given with --model")
     torch.set_float32_matmul_precision("high")  # which a CPU takes no notice of
-    return setting.data / name, str(model or _tiny_model(setting.folder))
+    return str(model or _tiny_model(setting.folder))
 
 
 def decided(model: Path | None, setting: Setting) -> dict[str, Any]:
@@ -441,13 +446,13 @@ def decided(model: Path | None, setting: Setting) -> dict[str, Any]:
     from costgym.experiments.papers import deer
     from costgym.experiments.papers.paper import Job
 
-    data, name = _authors(setting, DEER_DATA, model)
+    data, name = _authors(setting, DEER_DATA), _published(model, setting)
     steps, samples = (2, 6) if setting.small else (600, 0)
     rows = deer.authors_rows(Job(0, samples, 1, setting.folder, data=str(data), steps=steps, models=(name,)))
     figures = ("p_ds", "p_dc")
     by_set = {
         f"{row['agent']}, {row['split']}": {
-            name: [round(row[name], 4), *(round(end, 4) for end in row["ci95"][name])] for name in figures if name in row
+            rate: [round(row[rate], 4), *(round(end, 4) for end in row["ci95"][rate])] for rate in figures if rate in row
         }
         for row in rows
     }
@@ -459,7 +464,7 @@ def tagged(model: Path | None, setting: Setting) -> dict[str, Any]:
     """ToolPlanner's tags and paths from MGToolBench's instructions."""
     from benchmarks.papers.tags import MEASURED
 
-    data, name = _authors(setting, TAG_DATA, model)
+    data, name = _authors(setting, TAG_DATA), _published(model, setting)
     steps, tasks, batch = (2, 2, 2) if setting.small else (300, 100, 8)
     figures: dict[str, Any] = {"steps": steps}
     for what, measure in MEASURED.items():
@@ -474,7 +479,7 @@ def pooled(model: Path | None, setting: Setting) -> dict[str, Any]:
     from costgym.agents.catp.settings import CatpSettings
     from costgym.experiments.train.catp.train import train_catp
 
-    data, name = _authors(setting, CATP_DATA, model)
+    data, name = _authors(setting, CATP_DATA), _published(model, setting)
     figures: dict[str, Any] = {}
     for kind, pool in POOLS.items():
         settings = {**CatpSettings.preset("paper", kind), "model": name, "tasks": kind}
@@ -495,7 +500,7 @@ def ranked(model: Path | None, setting: Setting) -> dict[str, Any]:
     from costgym.experiments.train.grpo.world import GrpoWorld
     from costgym.experiments.train.sft.train import train_sft
 
-    _, name = _authors(setting, CATP_DATA, model)  # the data of no paper, but a model is needed likewise
+    name = _published(model, setting)
     out, budget, small = setting.folder / f"board-{Path(name).name}", {"price": 20.0}, setting.small
     gpu = {"bf16": setting.device == "cuda"}
     taught = {"steps": 2, "batch_size": 1, "held_out": 2, "max_length": 4096, "warmup_steps": 1} if small else {"steps": 240}

@@ -80,19 +80,18 @@ def path_training(data: Path, seed: int) -> list[tuple[str, str]]:
     for api in known:
         of_tool.setdefault(api["tool"], []).append(api["api"])
     rows = []
-    for key in ("original_query", "new_instruction"):
-        for short in LEVELS.values() if key == "new_instruction" else ("api",):
-            for number, (record, _) in enumerate(records(data, short)):
-                path = [plain(name) for name in paths.get(record["path"], ())]
-                if not path:
-                    continue
-                luck = stable_generator(seed, "listed", key, short, number)
-                near = sorted({other for name in path for other in of_tool.get(tool_of.get(name, ""), ())} - set(path))
-                drawn = [near[index] for index in luck.permutation(len(near))[: 1 + len(path)]]
-                drawn += [known[index]["api"] for index in luck.choice(len(known), 2, replace=False)]
-                listed = list(dict.fromkeys([*path, *drawn]))
-                shuffled = [listed[index] for index in luck.permutation(len(listed))]
-                rows.append((prompt(record[key], shuffled), f" {', '.join(path)}"))
+    for key, short in (("original_query", "api"), *(("new_instruction", short) for short in LEVELS.values())):
+        for number, (record, _) in enumerate(records(data, short)):
+            path = [plain(name) for name in paths.get(record["path"], ())]
+            if not path:
+                continue
+            luck = stable_generator(seed, "listed", key, short, number)
+            near = sorted({other for name in path for other in of_tool.get(tool_of.get(name, ""), ())} - set(path))
+            drawn = [near[index] for index in luck.permutation(len(near))[: 1 + len(path)]]
+            drawn += [known[index]["api"] for index in luck.choice(len(known), 2, replace=False)]
+            listed = list(dict.fromkeys([*path, *drawn]))
+            shuffled = [listed[index] for index in luck.permutation(len(listed))]
+            rows.append((prompt(record[key], shuffled), f" {', '.join(path)}"))
     return rows
 
 
