@@ -21,7 +21,6 @@ ROOT = Path(costgym.__file__).parents[1]
 FIGURES = ROOT / "benchmarks" / "results" / "cards.json"
 ELSEWHERE = {
     "costgym/MarketplaceChat-v0": "[`zoo:toolplanner`](../results/train.md#agents-that-ship)",
-    "costgym/MarketplaceSession-v1": "[measured](../results/sessions.md)",
     "costgym/OpenCATPCalls-v0": "[`bc`](../../benchmarks/results/baselines/others.md)",
 }  # learners that `benchmarks/cards.py` does not play
 NAMES = ("train", "train-large", "valid", "test", "unseen", "shifted")  # of splits, in the order of a page
