@@ -25,7 +25,7 @@ class NativeSessions(NativeVectorEnv):
     batch: SessionBatch
     kernels = kernels
     fixed_columns = FIXED
-    by_field = NativeVectorEnv.by_field | {"progress", "seen", "offers", "provider", "limits", "quote", "outage_s"}
+    by_field = NativeVectorEnv.by_field | {"progress", "seen", "called_s", "offers", "provider", "limits", "quote", "outage_s"}
     first_kernel: Any = kernels.step_part  # that is compiled, if none is
 
     def _make_world(self, scalar: Any) -> None:
@@ -48,6 +48,7 @@ class NativeSessions(NativeVectorEnv):
             tools=shown["tools"],
             fixed=shown.get("fixed", UNUSED),
             seen=np.zeros((count, rules.tools), kernels.SEEN),
+            called_s=np.zeros((count, rules.tools)),
             outage_s=np.zeros((count, rules.providers)),
             showing=np.zeros(count, np.int32),
             lasted_s=np.zeros(count),

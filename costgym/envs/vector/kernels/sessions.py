@@ -17,8 +17,19 @@ from costgym.simulators.batch import rng
 from costgym.simulators.batch import sessions as play
 from costgym.simulators.batch.arguments import bound_arguments
 from costgym.simulators.batch.compile import compiled_form
-from costgym.simulators.batch.memory import clear_row, copy_row, record_at, record_in, record_type, take_place
+from costgym.simulators.batch.memory import (
+    clear_row,
+    copy_row,
+    prefetch,
+    prefetch_own,
+    record_at,
+    record_in,
+    record_type,
+    take_place,
+)  # fmt: skip
 from costgym.simulators.batch.rng import compiled, inlined, internal, next_draw, prange, row, threaded
+from costgym.simulators.batch.state import EPISODE
+from costgym.simulators.batch.tables import SLOT
 from costgym.simulators.status import Status
 
 __all__ = [
@@ -27,12 +38,13 @@ __all__ = [
 ]  # fmt: skip
 
 SEEN = record_type(
-    [(name, np.float64) for name in ("recent", "called_s")]
-    + [(name, np.int32) for name in ("ended", "right", "failures", "timeouts", "refusals")]
+    [("recent", np.float64)] + [(name, np.int32) for name in ("ended", "right", "failures", "timeouts", "refusals")]
 )
-"""An agent's counts for a tool: the weighted share of calls that worked, the time at which the last one ended, the number that
-ended and that worked, the number that failed since, and those that timed out and that were refused connections."""
+"""An agent's counts for a tool: the weighted share of calls that worked, the number that ended and that worked, the number that
+failed since, and those that timed out and that were refused connections."""
 _PRICE = 0  # a column of `tools`
+_FAR, _NEAR = 12, 4  # episodes that are looked ahead
+_EPISODE_BYTES, _SPEC_BYTES = EPISODE.itemsize, SLOT.itemsize
 _OK, _OUTAGE = int(Status.OK), int(Status.OUTAGE)
 _TIMEOUT, _NOT_CONNECTED = int(Status.TIMEOUT), int(Status.CONNECTION_ERROR)
 shown_as = compiled_form((), session_columns, {draws.log: rng.log, draws.decay: rng.decay})["session_columns"]
@@ -47,6 +59,8 @@ class View(NamedTuple):
     tools: NDArray[np.float32]
     fixed: NDArray[np.float32]
     seen: NDArray[np.void]  # (N, M) `SEEN`
+    # (N, M) when the last call of each tool ended, -1 if none has; apart from `seen`, since every step reads it of all tools
+    called_s: NDArray[np.float64]
     outage_s: NDArray[np.float64]  # (N, P) when each provider was last seen down; -1 if never
     showing: NDArray[np.int32]  # (N,) the tool whose call ended or was refused last; -1 for none
     lasted_s: NDArray[np.float64]  # (N,) seconds that the last action took
@@ -128,6 +142,7 @@ def step_part(bound: Any, out: Any, actions: Any, part: int) -> None:
     tables, rules, state, view, streams, starts, room = bound_arguments(bound)
     parts, used = room.size, np.int64(0)
     for i in range(part * actions.size // parts, (part + 1) * actions.size // parts):
+        _look_ahead(tables, state, view, actions, i)
         used = max(used, step_row(tables, rules, state, view, out, streams, actions, starts, i))
     room[part] = used
 
@@ -217,6 +232,31 @@ def begin_row(
 BEGINNING: tuple[tuple[Any, int], ...] = ((begin_row, 1),)
 
 
+@inlined
+def _look_ahead(tables: Any, state: Any, view: Any, actions: Any, i: int) -> None:
+    """Prefetch the memory of the next episodes, as `kernels.marketplace` does."""
+    far, near, sessions = i + _FAR, i + _NEAR, state.sessions
+    if far >= actions.size:
+        return
+    for line in (0, 64, _EPISODE_BYTES - 1):
+        prefetch_own(state.episodes, far, line)
+    query = np.int64(record_at(sessions.progress, near).query)
+    prefetch(sessions.value, near, query * 8)
+    prefetch(sessions.fact, near, query * 2)
+    prefetch(sessions.capability, near, query)
+    prefetch_own(state.times, near, 0)
+    slot = np.int64(actions[near])
+    if 0 <= slot < state.slots.shape[1]:
+        for line in (0, 64, _SPEC_BYTES - 1):
+            prefetch(tables.slots, near, slot * _SPEC_BYTES + line)
+        prefetch_own(state.slots, near, slot * state.slots.itemsize)
+        prefetch_own(sessions.lasted_s, near, slot * 8)
+        prefetch_own(view.seen, near, slot * view.seen.itemsize)
+        prefetch(sessions.adverts, near, slot * 16)
+    for line in range(0, view.tools.shape[1] * view.tools.shape[2] * 4, 64):
+        prefetch_own(view.tools, near, line)
+
+
 @internal
 def _begin(tables: Any, rules: Any, state: Any, view: Any, streams: Any, starts: Any, i: int) -> None:
     """Begin the session that was put into row i, or else the one of the start's number, or one that is drawn."""
@@ -229,7 +269,7 @@ def _begin(tables: Any, rules: Any, state: Any, view: Any, streams: Any, starts:
     view.lasted_s[i] = 0.0
     clear_row(view.seen, i)
     for slot in range(view.seen.shape[1]):
-        record_in(view.seen, i, slot).recent, record_in(view.seen, i, slot).called_s = 0.5, -1.0
+        record_in(view.seen, i, slot).recent, view.called_s[i, slot] = 0.5, -1.0
     for provider in range(view.outage_s.shape[1]):
         view.outage_s[i, provider] = -1.0
     view.showing[i] = -1
@@ -365,7 +405,7 @@ def _take(state: Any, view: Any, i: int, slot: Any, status: Any, ran: bool) -> N
         tools[i, slot, last + 2], tools[i, slot, last + 3], tools[i, slot, last + 4] = shown_as.causes(
             count, np.int64(seen.right), seen.timeouts, seen.refusals, all_s
         )
-    seen.called_s = e.now
+    view.called_s[i, slot] = e.now
     if status == _OUTAGE:
         view.outage_s[i, state.sessions.provider[i, slot]] = e.now
 
@@ -387,7 +427,7 @@ def _show_times(sessions: Any, view: Any, i: int, now: float) -> None:
     tools, provider = view.tools, sessions.provider
     since = view.last - 2
     for slot in range(tools.shape[1]):
-        called_s = record_in(view.seen, i, slot).called_s
+        called_s = view.called_s[i, slot]
         if called_s >= 0.0:
             tools[i, slot, since] = shown_as.since(view.version, now - called_s)
     for number in range(view.outage_s.shape[1]):
