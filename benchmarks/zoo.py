@@ -4,8 +4,9 @@
     python benchmarks/zoo.py pack --runs runs/zoo
     python benchmarks/zoo.py record --board runs/zoo-board
 
-`forged` needs the folder `worlds` of docs/results/forge.md. The record is what machines without torch show. It holds for one
-version of costgym and of its worlds, so after a change of either, `record` is due again; the tests say so.
+`forged` needs the folder `worlds` of docs/results/forge.md, `deer-minilm` a link `tooldeer` to DEER's data. The record is
+what machines without torch show. It holds for one version of costgym and of its worlds, so after a change of either, `record`
+is due again; the tests say so.
 """
 
 import argparse
@@ -44,6 +45,11 @@ AGENTS: dict[str, tuple[str, str, str]] = {
         "costgym train catp --steps 800",
     ),
     "deer": ("deer", "DEER: whether to search and what to call, by a small model of its own", "costgym train deer"),
+    "deer-minilm": (
+        "deer",
+        "DEER on its authors' queries: two maps learnt on MiniLM's vectors of queries and tools",
+        "costgym train deer --data tooldeer --model minilm --remembered 2000",
+    ),
     "toolplanner": (
         "toolplanner",
         "ToolPlanner's two stages on a small model of its own, fewer steps than by default",

@@ -38,6 +38,11 @@ class DeerSettings(LanguageModelSettings):
         description="What clusters the tools of a folder, from which training samples are drawn: words, or minilm.",
         exclude_if="words".__eq__,
     )
+    remembered: Count | None = Field(
+        default=None,
+        description="Queries that a policy on a sentence encoder remembers, evenly spread; by default all.",
+        exclude_if=operator.not_,
+    )
     scale: Count = Field(default=1, description="Training samples about tools, as a multiple of the paper's number.")
     steps: Count = Field(default=1000, description="Optimiser steps on decisions.")
     batch_size: Count = Field(default=32, description="Rows of a step.")

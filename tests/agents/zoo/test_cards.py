@@ -17,10 +17,12 @@ from costgym.envs.registration import default_id
 from costgym.experiments.board.run_config import weights_of
 from costgym.experiments.board.tracks import track_of
 from costgym.simulators.errors import DataError, MissingExtra, UnknownName
+from costgym.simulators.retrieval.sentences import has_minilm
 
 TRACKS = {
     "zoo:catp": "plans",
     "zoo:deer": "decisions",
+    "zoo:deer-minilm": "decisions",
     "zoo:forged": "numbers",
     "zoo:lagrangian": "numbers",
     "zoo:ppo": "numbers",
@@ -98,6 +100,8 @@ def test_without_torch_one_sentence_says_what_to_install(monkeypatch: pytest.Mon
 def test_every_one_plays(name: str) -> None:
     pytest.importorskip("torch")
     pytest.importorskip("transformers")
+    if name.endswith("minilm") and not has_minilm():
+        pytest.skip("needs the extra `minilm`")
     entry = find_agent(name)
     env = costgym.make(default_id(entry.env_id, first=entry.trained_in), split="test")
     results = costgym.rollout(env, make_agent(name), episodes=2, seed=0)

@@ -121,9 +121,11 @@ def _match(
     embed = sentence_embedding(settings.model or "")
     needed = [example for example in known if example.kind != NO_SEARCH]
     run.say(f"reading {len(needed)} queries")
-    run.update(known=len(needed))
-    matcher = Matcher(embed.size, len(needed))
-    matcher.remember(embed([example.query for example in needed]))
+    vectors = embed([example.query for example in needed])
+    remembered = vectors[:: -(-len(needed) // (settings.remembered or len(needed)))]
+    run.update(known=len(remembered))
+    matcher = Matcher(embed.size, len(remembered))
+    matcher.remember(remembered)
     decider = MatchingDecider(matcher, embed, "deer", settings.model or "")
     return optimise(run, MatchingLearner(matcher, settings, needed, embed, lambda: measured(decider)), save_every)
 
