@@ -227,6 +227,23 @@ def test_two_maps_on_a_sentence_encoders_vectors_learn_which_tool_is_meant(tmp_p
     assert decider.model == encoder
 
 
+def test_a_policy_that_remembers_fewer_queries_learns_the_same_maps(tmp_path: Path, encoder: str) -> None:
+    from costgym.agents.deer.matching import MatchingDecider
+
+    data = str(tooldeer_folder(tmp_path / "data"))
+    weights = []
+    for remembered in (None, 4):
+        run = tmp_path / str(remembered)
+        train_deer(run, data=data, model=encoder, steps=2, remembered=remembered)
+        decider = load_decider(run)
+        assert isinstance(decider, MatchingDecider)
+        weights.append(decider._matcher.state_dict())
+    every, few = weights
+    step = -(-len(every["known"]) // 4)
+    assert step > 1 and few["known"].equal(every["known"][::step])
+    assert all(few[name].equal(every[name]) for name in ("query.weight", "tool.weight", "none"))
+
+
 def test_a_published_model_learns_to_write_calls_and_is_read_by_the_name_of_the_function(tmp_path: Path) -> None:
     example = next(example for example in training_set(tooldeer_folder(tmp_path)).examples if example.kind == "Call")
     assert example.gold is not None
