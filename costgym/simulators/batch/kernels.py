@@ -8,7 +8,7 @@ import numpy as np
 
 from costgym.simulators.batch import records as source
 from costgym.simulators.batch.compile import compiled_form
-from costgym.simulators.batch.memory import clear_row, record_at
+from costgym.simulators.batch.memory import clear_row, prefetch, prefetch_own, record_at
 from costgym.simulators.batch.rng import inlined, internal
 from costgym.simulators.rules import actions, calls, events, failures, gateway, grades, writes
 from costgym.simulators.status import Status
@@ -24,6 +24,9 @@ due, event_at = _records["due"], _records["event_at"]
 NOTHING, CODE, INVISIBLE = source.NOTHING, source.CODE, source.INVISIBLE
 UNKNOWN_TOOL, FORBIDDEN = int(Status.UNKNOWN_TOOL), int(Status.FORBIDDEN)
 _CHECK, _UNDO = CHECK, UNDO
+# episodes ahead whose record, and whose next call, are prefetched: far enough for a cache line to come from memory, near enough
+# not to be evicted
+FAR, NEAR = 12, 4
 
 
 @internal
@@ -45,6 +48,22 @@ def begin(tables: Any, rules: Any, state: Any, i: int, row: int, seed: Any) -> N
         state.gpu_used[i] = 0.0
     while event_at(tables, e) <= 0.0:
         happen(tables, state, i, np.int64(e.epoch))
+
+
+@inlined
+def prefetch_episode(state: Any, i: int) -> None:
+    """Prefetch the record of an episode, which takes several cache lines: the first, the second, and the one with its end."""
+    for line in (0, 64, state.episodes.itemsize - 1):
+        prefetch_own(state.episodes, i, line)
+
+
+@inlined
+def prefetch_call(tables: Any, state: Any, i: int, row: int, slot: int) -> None:
+    """Prefetch what a call of a candidate reads and writes, with the episode's task in a row of the tables."""
+    prefetch_own(state.slots, i, slot * state.slots.itemsize)
+    for line in (0, 64, tables.slots.itemsize - 1):
+        prefetch(tables.slots, row, slot * tables.slots.itemsize + line)
+    prefetch_own(state.times, i, 0)
 
 
 @inlined

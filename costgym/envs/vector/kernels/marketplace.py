@@ -18,8 +18,7 @@ from costgym.simulators.batch.arguments import bound_arguments
 from costgym.simulators.batch.blocks import WARP
 from costgym.simulators.batch.memory import copy_row, copy_share, lowest_bit, prefetch, prefetch_own, record_at, take_place
 from costgym.simulators.batch.rng import compiled, inlined, internal, log, next_draw, prange, row, threaded
-from costgym.simulators.batch.state import EPISODE
-from costgym.simulators.batch.tables import PRICE_CHANGE, SLOT
+from costgym.simulators.batch.tables import PRICE_CHANGE
 from costgym.simulators.status import LOOKS_OK, Status
 
 _CALLS, _IN_FLIGHT, _OK, _FAILED, _BANNED = range(5)
@@ -36,10 +35,6 @@ ALL, START, COPIED = -2, -3, -4
 """Values in place of a row of `tools` to rewrite: all rows; all rows, with the values of the start; those that differ from the
 start, whose values are there."""
 _NONE = -1
-
-# episodes ahead whose memory is fetched: far enough for a cache line to come from memory, near enough not to be evicted
-_FAR, _NEAR = 12, 4
-_EPISODE_BYTES, _SPEC_BYTES = EPISODE.itemsize, SLOT.itemsize
 
 
 class View(NamedTuple):
@@ -272,21 +267,15 @@ BEGINNING: tuple[tuple[Any, int], ...] = (begin_row, 1), (copy_start, WARP), (sh
 @inlined
 def _look_ahead(tables: Any, state: Any, view: Any, out: Any, actions: Any, i: int) -> None:
     """Prefetch the memory of the next episodes; without this a large batch waits for memory most of the time."""
-    far, near = i + _FAR, i + _NEAR
+    far, near = i + world.FAR, i + world.NEAR
     if far >= actions.size:
         return
-    # an episode takes several cache lines: the first, the second, and the one with its end
-    for line in (0, 64, _EPISODE_BYTES - 1):
-        prefetch_own(state.episodes, far, line)
+    world.prefetch_episode(state, far)
     e = record_at(state.episodes, near)
     if 0 <= actions[near] < state.slots.shape[1]:
         slot = np.int64(view.slots[e.task, actions[near]])
-        offset = slot * _SPEC_BYTES
-        prefetch_own(state.slots, near, slot * state.slots.itemsize)
+        world.prefetch_call(tables, state, near, e.task, slot)
         prefetch_own(out.tools, near, (np.int64(actions[near]) * out.tools.shape[2] + view.first_call) * out.tools.itemsize)
-        for line in (0, 64, _SPEC_BYTES - 1):
-            prefetch(tables.slots, e.task, offset + line)
-        prefetch_own(state.times, near, 0)
         price = (np.int64(e.epoch) * tables.quote.shape[2] + slot) * 8
         prefetch(tables.quote, e.task, price)
         prefetch(tables.factor, e.task, price)

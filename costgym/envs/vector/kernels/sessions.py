@@ -28,8 +28,6 @@ from costgym.simulators.batch.memory import (
     take_place,
 )
 from costgym.simulators.batch.rng import compiled, inlined, internal, next_draw, prange, row, threaded
-from costgym.simulators.batch.state import EPISODE
-from costgym.simulators.batch.tables import SLOT
 from costgym.simulators.status import Status
 
 __all__ = [
@@ -43,8 +41,6 @@ SEEN = record_type(
 """An agent's counts for a tool: the weighted share of calls that worked, the number that ended and that worked, the number that
 failed since, and those that timed out and that were refused connections."""
 _PRICE = 0  # a column of `tools`
-_FAR, _NEAR = 12, 4  # episodes that are looked ahead
-_EPISODE_BYTES, _SPEC_BYTES = EPISODE.itemsize, SLOT.itemsize
 _OK, _OUTAGE = int(Status.OK), int(Status.OUTAGE)
 _TIMEOUT, _NOT_CONNECTED = int(Status.TIMEOUT), int(Status.CONNECTION_ERROR)
 shown_as = compiled_form((), session_columns, {draws.log: rng.log, draws.decay: rng.decay})["session_columns"]
@@ -239,25 +235,20 @@ def _look_ahead(tables: Any, state: Any, view: Any, actions: Any, i: int) -> Non
     With it, and with `View.called_s` apart, a step of 1,024 or 16,384 sessions takes 0.8 to 0.9 of the time (two shared cores
     of an AMD EPYC, 2026-11-29).
     """
-    far, near, sessions = i + _FAR, i + _NEAR, state.sessions
+    far, near, sessions = i + world.FAR, i + world.NEAR, state.sessions
     if far >= actions.size:
         return
-    for line in (0, 64, _EPISODE_BYTES - 1):
-        prefetch_own(state.episodes, far, line)
-    query = np.int64(record_at(sessions.progress, near).query)
-    prefetch(sessions.value, near, query * 8)
-    prefetch(sessions.fact, near, query * 2)
-    prefetch(sessions.capability, near, query)
-    prefetch_own(state.times, near, 0)
-    slot = np.int64(actions[near])
+    world.prefetch_episode(state, far)
+    query, slot = np.int64(record_at(sessions.progress, near).query), np.int64(actions[near])
+    prefetch(sessions.value, near, query * sessions.value.itemsize)
+    prefetch(sessions.fact, near, query * sessions.fact.itemsize)
+    prefetch(sessions.capability, near, query * sessions.capability.itemsize)
     if 0 <= slot < state.slots.shape[1]:
-        for line in (0, 64, _SPEC_BYTES - 1):
-            prefetch(tables.slots, near, slot * _SPEC_BYTES + line)
-        prefetch_own(state.slots, near, slot * state.slots.itemsize)
-        prefetch_own(sessions.lasted_s, near, slot * 8)
+        world.prefetch_call(tables, state, near, near, slot)
+        prefetch_own(sessions.lasted_s, near, slot * sessions.lasted_s.itemsize)
         prefetch_own(view.seen, near, slot * view.seen.itemsize)
-        prefetch(sessions.adverts, near, slot * 16)
-    for line in range(0, view.tools.shape[1] * view.tools.shape[2] * 4, 64):
+        prefetch(sessions.adverts, near, slot * 2 * sessions.adverts.itemsize)
+    for line in range(0, view.tools.shape[1] * view.tools.shape[2] * view.tools.itemsize, 64):
         prefetch_own(view.tools, near, line)
 
 

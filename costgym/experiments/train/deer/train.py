@@ -1,5 +1,6 @@
 """Train DEER's policy, a language model pre-trained on retrieval if it is small, on samples; measure its six accuracies."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -122,7 +123,8 @@ def _match(
     needed = [example for example in known if example.kind != NO_SEARCH]
     run.say(f"reading {len(needed)} queries")
     vectors = embed([example.query for example in needed])
-    remembered = vectors[:: -(-len(needed) // (settings.remembered or len(needed)))]
+    every = math.ceil(len(needed) / (settings.remembered or len(needed)))
+    remembered = vectors[::every]
     run.update(known=len(remembered))
     matcher = Matcher(embed.size, len(remembered))
     matcher.remember(remembered)
