@@ -5,10 +5,8 @@
     python benchmarks/equality.py --env compiled --forms default,legal,concurrent
 
     python benchmarks/equality.py --env writes
-    python benchmarks/equality.py --env session --forms default,concurrent --threads 1,2
-    python benchmarks/equality.py --env session-compiled --forms default,concurrent
-    python benchmarks/equality.py --env session-1 --forms default,concurrent --threads 1,2
-    python benchmarks/equality.py --env session-1-compiled --forms default,concurrent
+    python benchmarks/equality.py --env session,session-compiled --forms default,concurrent --threads 1,2
+    python benchmarks/equality.py --env session-1,session-1-compiled --forms default,concurrent --threads 1,2
     python benchmarks/equality.py --env calls
 
 With `--env compiled` single environments that play in compiled code (`compiled=True`) stand in the native one's place. With
@@ -16,7 +14,8 @@ With `--env compiled` single environments that play in compiled code (`compiled=
 cancelled calls side by side in random worlds of every setting; compared after every action: clock, price, effects, grade.
 
 A comparison is of one form of an environment on one number of threads; its steps are shared between scenarios, autoreset modes,
-enforcement modes and budgets. Compared after every step: observations, rewards, ends, masks and all of `info` (costs, statuses,
+enforcement modes and budgets. Environments of one kind and numbers of threads that are named together step beside one
+interpreted run. Compared after every step: observations, rewards, ends, masks and all of `info` (costs, statuses,
 clocks, what is left of each budget), dtypes included. The first difference ends the run with its place. `--json` holds one
 report for each comparison; a new one replaces that of the same comparison. `--part 1/6` runs a sixth of the cases, and adds
 its counts to those of other parts. Where calls of sessions run side by side, a report counts what actions were taken.
@@ -41,7 +40,7 @@ from costgym.simulators.status import Status
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.report import write_report
-from costgym.envs.native import SessionVectorEnv, SessionVectorEnvV1
+from costgym.envs.native import MarketplaceVectorEnv, SessionVectorEnv, SessionVectorEnvV1
 from costgym.envs.sessions.levels import MarketplaceSessionEnvV1
 from costgym.envs.sessions.session import MarketplaceSessionEnv
 from costgym.simulators.scenario import parse_scenario
@@ -120,7 +119,7 @@ Report = dict[str, Any]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--env", choices=[*VIEWS, "calls"], default="marketplace")
+    parser.add_argument("--env", default="marketplace", help=f"{', '.join(VIEWS)}, or calls; several of one kind with commas")
     known = f"with commas between them: {', '.join(FORMS)}; of sessions: {', '.join(SESSION_FORMS)}"
     parser.add_argument("--forms", default="default", help=known)
     parser.add_argument("--threads", default="1", help="numbers of threads of the native environment, with commas between them")
@@ -133,11 +132,20 @@ def main() -> None:
     options = parser.parse_args()
     forms, sessions = options.forms.split(","), options.env.startswith("session")
     of_env = SESSION_FORMS if sessions else FORMS
+    named = options.env.split(",")
+    if named != ["calls"] and not (set(named) <= set(VIEWS) and len({kind_of(name) for name in named}) == 1):
+        parser.error(f"--env: expected one of {', '.join(VIEWS)} or calls, or several of one kind, got {options.env}")
     if not set(forms) <= set(of_env):
         parser.error(f"--forms: expected some of {', '.join(of_env)}, got {options.forms}")
     path = options.json or RESULTS / ("equality_sessions.json" if sessions else "equality.json")
-    for form, threads in itertools.product(forms, map(int, options.threads.split(","))):
-        keep(compare_calls(options) if options.env == "calls" else compare(options, form, threads), path)
+    for form in forms:
+        for report in [compare_calls(options)] if options.env == "calls" else compare(options, form):
+            keep(report, path)
+
+
+def kind_of(name: str) -> str:
+    """The environment of `VIEWS` that plays the same, interpreted."""
+    return "marketplace" if name == "compiled" else name.removesuffix("-compiled")
 
 
 def counted(taken: Counter[str], generator: Any, observation: Any, mask: Any) -> Any:
@@ -180,23 +188,28 @@ def compare_calls(options: argparse.Namespace) -> Report:
     }  # fmt: skip
 
 
-def compare(options: argparse.Namespace, form: str, threads: int) -> Report:
+def compare(options: argparse.Namespace, form: str) -> list[Report]:
     """Compare the cases of one part.
 
     Args:
         options: of the command line.
         form: of the environment.
-        threads: of the native environment.
+
+    Returns:
+        A report for each environment and number of threads; single environments know no threads.
 
     Raises:
         Difference: a byte differs; says where.
     """
     part, parts = map(int, options.part.split("/"))
-    scenarios = options.scenarios.split(",") if options.scenarios else SCENARIOS[options.env]
-    cases = list(itertools.product(scenarios, AutoresetMode, ENFORCEMENTS, BUDGETS[options.env]))
+    names, numbers = options.env.split(","), [int(number) for number in options.threads.split(",")]
+    made = [(name, number) for name in names for number in (numbers if name == kind_of(name) else [1])]
+    scenarios = options.scenarios.split(",") if options.scenarios else SCENARIOS[names[0]]
+    cases = list(itertools.product(scenarios, AutoresetMode, ENFORCEMENTS, BUDGETS[names[0]]))
     rounds = -(-options.steps // (len(cases) * options.envs))
-    sessions = options.env.startswith("session")
-    view = {**VIEWS[options.env], **(SESSION_FORMS if sessions else FORMS)[form]}
+    sessions = names[0].startswith("session")
+    types = [(VIEWS[name].get("native_env", MarketplaceVectorEnv), number) for name, number in made]
+    view = {**VIEWS[names[0]], **(SESSION_FORMS if sessions else FORMS)[form], "threads": made[0][1], "others": types[1:]}
     met: Counter[str] = Counter()
     taken: Counter[str] = Counter()
     if sessions and form == "concurrent":
@@ -205,22 +218,18 @@ def compare(options: argparse.Namespace, form: str, threads: int) -> Report:
     for number in range(part - 1, len(cases), parts):
         scenario, mode, enforcement, budget = cases[number]
         settings = {
-            **view, "enforcement": enforcement, "budget": budget, "threads": threads,
-            "cost": ("price", "seconds", "calls", "tokens")[number % 4],
+            **view, "enforcement": enforcement, "budget": budget, "cost": ("price", "seconds", "calls", "tokens")[number % 4],
         }  # fmt: skip
         if sessions:
             settings |= SESSIONS[scenario]
         else:
             settings |= {"scenario": scenario, "grading": ("strict", "judge")[number % 2]}
         met.update(run_views(options.envs, rounds, options.seed + number, mode, **settings))
-        label = f"{options.env}, {form}, threads {threads}, {number + 1}/{len(cases)}"
+        label = f"{options.env}, {form}, threads {options.threads}, {number + 1}/{len(cases)}"
         print(f"{label}: {scenario} {mode.value} {enforcement} {budget}: equal", flush=True)
     compared = len(range(part - 1, len(cases), parts))
     statuses = {Status(int(key)).label: count for key, count in sorted(met.items(), key=str) if key.isdigit()}
-    return {
-        "env": options.env,
-        "form": form,
-        "threads": threads,
+    seen = {
         "scenarios": scenarios,
         "envs": options.envs,
         "seed": options.seed,
@@ -231,9 +240,10 @@ def compare(options: argparse.Namespace, form: str, threads: int) -> Report:
         "ends": {key: met[key] for key in ("terminated", "truncated", "success")},
         "last_statuses": statuses,
         **({"actions": dict(sorted(taken.items()))} if taken else {}),
-        "cpu_seconds": round(time.process_time() - begin, 1),
+        "cpu_seconds": round((time.process_time() - begin) / len(made), 1),
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
     }
+    return [{"env": name, "form": form, "threads": threads, **seen} for name, threads in made]
 
 
 def keep(report: Report, path: Path) -> None:

@@ -213,27 +213,31 @@ def run_views(
     native_env: Callable[..., Any] = MarketplaceVectorEnv,
     choose: Callable[..., Any] = some_actions,
     threads: int = 1,
+    others: Sequence[tuple[Callable[..., Any], int]] = (),
     **settings: Any,
 ) -> Counter[str]:
-    """Step the native vector environment beside `SyncVectorEnv` over the scalar one, with the actions that `choose` picks.
-    Returns how often each status and each way to end was met; raises Difference where they differ."""
+    """Step the native vector environment, and `others` with their numbers of threads, beside `SyncVectorEnv` over the scalar
+    one, with the actions that `choose` picks. Returns how often each status and each way to end was met; raises Difference
+    where they differ."""
     scalar = SyncVectorEnv([lambda: scalar_env(**settings)] * count, autoreset_mode=mode)
-    native = native_env(count, autoreset_mode=mode, threads=threads, **settings)
+    made = ((native_env, threads), *others)
+    natives = [make(count, autoreset_mode=mode, threads=number, **settings) for make, number in made]
     generator = np.random.default_rng(seed)
 
-    def compare(when: str, expected: tuple[Any, ...], got: tuple[Any, ...]) -> None:
-        if (clue := difference(dict(enumerate(expected)), dict(enumerate(got)))) is not None:
-            raise Difference(f"{when}{clue}")
+    def compare(when: str, expected: tuple[Any, ...], each: Sequence[tuple[Any, ...]]) -> None:
+        for (make, number), got in zip(made, each, strict=True):
+            if (clue := difference(dict(enumerate(expected)), dict(enumerate(got)))) is not None:
+                raise Difference(f"{make.__name__}, threads {number}, {when}{clue}")
 
-    got = native.reset(seed=seed)
-    compare("reset", scalar.reset(seed=seed), got)
-    observation, mask = got[0], native.action_masks()
+    each = [native.reset(seed=seed) for native in natives]
+    compare("reset", scalar.reset(seed=seed), each)
+    observation, mask = each[0][0], natives[0].action_masks()
     met: Counter[str] = Counter()
     for step in range(steps):
         actions = choose(generator, observation, mask)
-        answers = native.step(actions)
-        compare(f"step {step}", scalar.step(actions), answers)
-        observation, _, terminated, truncated, info = answers
+        each = [native.step(actions) for native in natives]
+        compare(f"step {step}", scalar.step(actions), each)
+        observation, _, terminated, truncated, info = each[0]
         final = info.get("final_info", info)
         met.update(map(str, info["status"].tolist()))
         met["terminated"] += int(terminated.sum())
@@ -241,12 +245,11 @@ def run_views(
         met["success"] += int(final["is_success"].sum())
         ended = terminated | truncated
         if mode is AutoresetMode.DISABLED and ended.any():
-            expected, got = (env.reset(options={"reset_mask": ended.copy()}) for env in (scalar, native))
-            compare(f"step {step}, reset", expected, got)
-            observation = got[0]
-        mask = native.action_masks()
-        if not np.array_equal(mask, np.stack([env.unwrapped.action_masks() for env in scalar.envs])):  # type: ignore[attr-defined]
-            raise Difference(f"step {step}: masks")
+            expected, *each = (env.reset(options={"reset_mask": ended.copy()}) for env in (scalar, *natives))
+            compare(f"step {step}, reset", expected, each)
+            observation = each[0][0]
+        mask = np.stack([env.unwrapped.action_masks() for env in scalar.envs])  # type: ignore[attr-defined]
+        compare(f"step {step}, masks", (mask,), [(native.action_masks(),) for native in natives])
         if tick is not None:
             tick()
     return met
