@@ -40,7 +40,10 @@ def small_config(
 
 
 def load_published(kind: Any, model: str, **options: Any) -> Any:
-    """Load a published model or its tokenizer by `kind.from_pretrained`; raises InfrastructureError where that fails."""
+    """Load a published model or its tokenizer by `kind.from_pretrained`; weights are read from safetensors files alone. Raises
+    InfrastructureError where that fails."""
+    if hasattr(kind, "from_config"):  # a model; its weights could come as a pickle, which can run code
+        options["use_safetensors"] = True
     try:
         return kind.from_pretrained(model, **options)
     except (OSError, ValueError) as error:

@@ -191,6 +191,7 @@ def _load(name: str, adapter: str | None, dtype: Dtype | None) -> tuple[Any, Any
 
 
 def _adapt(model: Any, adapter: str) -> Any:
-    if not (Path(adapter) / "adapter_config.json").is_file():
+    # where there are no safetensors, peft would open a pickle
+    if not all((Path(adapter) / name).is_file() for name in ("adapter_config.json", "adapter_model.safetensors")):
         raise ConfigError(f"adapter {adapter}", "expected a folder with adapter_config.json and adapter_model.safetensors")
     return require("peft", "train").PeftModel.from_pretrained(model, adapter)

@@ -36,7 +36,7 @@ class DecisionTransformer(nn.Module):  # type: ignore[misc, unused-ignore]
         self.trunk = DecisionTransformerModel(
             DecisionTransformerConfig(
                 state_dim=hidden, act_dim=self.reader.actions, hidden_size=hidden, max_ep_len=LONGEST * rules.queries + 1,
-                n_layer=LAYERS, n_head=HEADS, n_positions=3 * STEPS, action_tanh=False,
+                n_layer=LAYERS, n_head=HEADS, n_positions=3 * STEPS, action_tanh=False, bos_token_id=None, eos_token_id=None,
             )
         )  # fmt: skip
 

@@ -39,13 +39,18 @@ class SentenceEmbedding:
 
     def __init__(self, model: str = MINILM) -> None:
         self._torch, transformers = require("torch", "minilm"), require("transformers", "minilm")
-        source = _packaged() if model == MINILM else model
+        source, bars = _packaged() if model == MINILM else model, transformers.utils.logging
+        noisy = bars.is_progress_bar_enabled()
+        bars.disable_progress_bar()  # it would stand among a command's own lines
         try:
             self._tokenizer = transformers.AutoTokenizer.from_pretrained(source)
-            self._network = transformers.AutoModel.from_pretrained(source).eval()
+            self._network = transformers.AutoModel.from_pretrained(source, use_safetensors=True).eval()  # never a pickle
         except (OSError, ValueError) as error:
             problem = f"the sentence encoder {model!r} cannot be loaded ({error}); name an available one, or {MINILM}"
             raise InfrastructureError(problem) from error
+        finally:
+            if noisy:
+                bars.enable_progress_bar()
         self.size = int(self._network.config.hidden_size)
 
         self._known: dict[str, NDArray[np.float32]] = {}

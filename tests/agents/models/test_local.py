@@ -172,3 +172,33 @@ def test_a_call_that_the_limit_cuts_off_is_not_made_and_those_before_it_are(tiny
 def test_a_loaded_model_stays_in_its_process(tiny):
     with pytest.raises(ConfigError, match="name its folder"):
         pickle.dumps(LocalModel(*tiny))
+
+
+def test_weights_are_read_from_safetensors_alone(tiny, tmp_path):
+    import torch
+    import transformers
+
+    from costgym.agents.networks import load_published
+    from costgym.simulators.errors import InfrastructureError
+    from costgym.simulators.retrieval.sentences import SentenceEmbedding
+
+    network, tokenizer = tiny
+    for part in (network, tokenizer):
+        part.save_pretrained(tmp_path)
+    load_published(transformers.AutoModelForCausalLM, str(tmp_path))
+    (tmp_path / "model.safetensors").unlink()
+    torch.save(network.state_dict(), tmp_path / "pytorch_model.bin")  # a pickle
+    with pytest.raises(InfrastructureError, match="safetensors"):
+        load_published(transformers.AutoModelForCausalLM, str(tmp_path))
+    with pytest.raises(InfrastructureError, match="safetensors"):
+        SentenceEmbedding(str(tmp_path))
+    with pytest.raises(ConfigError, match="safetensors"):
+        LocalModel(str(tmp_path))
+
+
+def test_an_adapter_is_read_from_safetensors_alone(tiny, tmp_path):
+    pytest.importorskip("peft")
+    for name in ("adapter_config.json", "adapter_model.bin"):
+        (tmp_path / name).write_text("{}")
+    with pytest.raises(ConfigError, match=r"adapter_model\.safetensors"):
+        LocalModel(*tiny, adapter=tmp_path)
