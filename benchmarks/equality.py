@@ -196,7 +196,8 @@ def compare(options: argparse.Namespace, form: str) -> list[Report]:
         form: of the environment.
 
     Returns:
-        A report for each environment and number of threads; single environments know no threads.
+        A report for each environment and number of threads, with an equal share of the processor time; single environments know
+        no threads.
 
     Raises:
         Difference: a byte differs; says where.

@@ -1,5 +1,6 @@
 """A model on this machine: a tiny one with random weights, made here."""
 
+import copy
 import json
 import pickle
 
@@ -197,8 +198,15 @@ def test_weights_are_read_from_safetensors_alone(tiny, tmp_path):
 
 
 def test_an_adapter_is_read_from_safetensors_alone(tiny, tmp_path):
-    pytest.importorskip("peft")
-    for name in ("adapter_config.json", "adapter_model.bin"):
-        (tmp_path / name).write_text("{}")
+    peft = pytest.importorskip("peft")
+    import torch
+    from safetensors.torch import load_file
+
+    network, tokenizer = copy.deepcopy(tiny[0]), tiny[1]
+    peft.get_peft_model(network, peft.LoraConfig(r=2, target_modules=["q_proj"])).save_pretrained(tmp_path)
+    LocalModel(copy.deepcopy(tiny[0]), tokenizer, adapter=tmp_path)
+    weights = tmp_path / "adapter_model.safetensors"
+    torch.save(load_file(weights), tmp_path / "adapter_model.bin")  # a pickle, which peft would open
+    weights.unlink()
     with pytest.raises(ConfigError, match=r"adapter_model\.safetensors"):
-        LocalModel(*tiny, adapter=tmp_path)
+        LocalModel(copy.deepcopy(tiny[0]), tokenizer, adapter=tmp_path)
