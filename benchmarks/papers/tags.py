@@ -24,9 +24,9 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks.report import write_report
-from costgym.agents.deer.language_model import completion_loss, next_texts, published_model
+from costgym.agents.deer.language_model import completion_loss, next_texts
 from costgym.agents.deer.settings import DeerSettings
-from costgym.agents.networks import load_published, padded, trained_weights
+from costgym.agents.networks import load_published, multiplied, padded, published_model, trained_weights
 from costgym.agents.toolplanner.tags import tag_score
 from costgym.experiments.papers.claims import interval_ends
 from costgym.experiments.train.deer.rows import IGNORED, token_row
@@ -116,9 +116,10 @@ def train(pairs: Sequence[tuple[str, str]], folder: Path, settings: DeerSettings
             ids, mask = padded([row.input_ids for row in batch], pad)
             labels, _ = padded([row.labels for row in batch], IGNORED)
             tensors = [tensor.to(model.device) for tensor in (ids, mask, labels)]
-            loss, _ = take_step(
-                optimizer, weights, lambda tensors=tensors: (completion_loss(model, *tensors)[0], {}), 1.0, step
-            )
+            with multiplied(settings, model.device):
+                loss, _ = take_step(
+                    optimizer, weights, lambda tensors=tensors: (completion_loss(model, *tensors)[0], {}), 1.0, step
+                )
             print(f"step {step + 1} of {settings.steps}: loss {loss:.3f}", file=sys.stderr)
         folder.mkdir(parents=True, exist_ok=True)
         files.save_file({name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}, path)
@@ -126,7 +127,8 @@ def train(pairs: Sequence[tuple[str, str]], folder: Path, settings: DeerSettings
 
     def write(prompts: Sequence[str]) -> list[Tags]:
         read = [tokenizer(text)["input_ids"] for text in prompts]
-        written = next_texts(model, read, pad, tokenizer.eos_token_id)
+        with multiplied(settings, model.device):
+            written = next_texts(model, read, pad, tokenizer.eos_token_id)
         texts = [tokenizer.decode(tokens, skip_special_tokens=True) for tokens in written]
         return [frozenset(plain(name) for name in text.split(",") if plain(name)) for text in texts]
 

@@ -53,6 +53,28 @@ def load_published(kind: Any, model: str, **options: Any) -> Any:
         ) from error
 
 
+def published_model(settings: Any) -> Any:
+    """Load a published causal model by fields of `LanguageModelSettings`, with LoRA adapters on all its linear layers, which
+    alone are trained then; without adapters (`lora_rank` 0) it is trained in full."""
+    torch = require("torch", "train")
+    kind = require("transformers", "train").AutoModelForCausalLM
+    # what adapters stand on is only read; what is trained keeps its precision
+    kept = torch.bfloat16 if settings.bf16 and settings.lora_rank else torch.float32
+    model = load_published(kind, settings.model, dtype=kept)
+    if settings.lora_rank == 0:
+        return model
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(settings.seed)
+        return with_adapters(model, adapters(settings.lora_rank))
+
+
+def multiplied(settings: Any, device: Any) -> Any:
+    """Return the context in which a model of `LanguageModelSettings` is read: matrices of a published one are multiplied in
+    bfloat16 if the settings say so."""
+    torch = require("torch", "train")
+    return torch.autocast(device.type, torch.bfloat16, enabled=settings.bf16 and not settings.small)
+
+
 def with_adapters(model: Any, config: Any) -> Any:
     """Put LoRA adapters on a model."""
     try:

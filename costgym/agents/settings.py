@@ -41,6 +41,11 @@ class LanguageModelSettings(TrainerSettings):
     layers: Count = Field(default=3, description="Layers of a small model.")
     heads: Count = Field(default=4, description="Attention heads of a small model.")
     lora_rank: Number = Field(default=16, description="Rank of a published model's adapters; 0 trains it in full.")
+    bf16: bool = Field(
+        default=True,
+        description="Published model: multiply matrices in bfloat16, in which weights that adapters stand on are kept too.",
+        exclude_if=bool,
+    )
     learning_rate: Amount | None = Field(
         default=None, description="Peak rate of AdamW; by default 2e-3 for a small model, less for a published one."
     )

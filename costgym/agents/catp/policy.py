@@ -31,7 +31,7 @@ from costgym.agents.catp.sequences import (
     importance,
 )
 from costgym.agents.catp.settings import CatpSettings
-from costgym.agents.networks import load_published, padded, small_config, with_adapters
+from costgym.agents.networks import load_published, multiplied, padded, small_config, with_adapters
 from costgym.envs.tpl import END, FIRST_TOOL, INPUT, N_ACTIONS
 from costgym.simulators.errors import require
 from costgym.simulators.opencatp.tools import LEVELS, TOOLS
@@ -158,7 +158,7 @@ class CatpPolicy(nn.Module):  # type: ignore[misc]
             body = torch.where((kind == which)[..., None], vectors, body)
         body = self.norm(body + self.steps(torch.as_tensor(batch.step, device=device)))
         there = torch.cat([seen, kind != NOTHING], dim=1).long()
-        with torch.autocast(device.type, torch.bfloat16, enabled=self.settings.bf16 and not self.settings.small):
+        with multiplied(self.settings, device):
             hidden = self.model(
                 inputs_embeds=torch.cat([prompt, body], dim=1),
                 attention_mask=there,

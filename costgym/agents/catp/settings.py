@@ -79,9 +79,6 @@ class CatpSettings(LanguageModelSettings):
     hidden_size: Count = Field(default=64, description="Width of a small model.")
     layers: Count = Field(default=2, description="Layers of a small model.")
     lora_rank: Number = Field(default=64, description="Rank of a published model's adapters; 0 trains it in full.")
-    bf16: bool = Field(
-        default=True, description="Published model: multiply matrices in bfloat16; weights stay in float32.", exclude_if=bool
-    )
     batch_size: Count = Field(default=48, description="Episodes of a step.")
     weight_decay: Amount = Field(default=1e-4, description="Weight decay of AdamW.")
     warmup_steps: Number = Field(default=100, description="Steps over which the rate rises; in the last third it falls.")

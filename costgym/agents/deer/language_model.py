@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from costgym.agents.deer.settings import DeerSettings
-from costgym.agents.networks import adapters, load_published, padded, with_adapters, without_adapters
+from costgym.agents.networks import padded, without_adapters
 from costgym.simulators.errors import require
 
 IGNORED = -100  # the label of a token that is read but not learnt
@@ -65,24 +65,11 @@ def small_model(tokens: int, settings: DeerSettings, pad: int, end: int) -> Any:
     return model
 
 
-def published_model(settings: DeerSettings) -> Any:
-    """Load a published model and put LoRA adapters on all its linear layers; nothing else of it is trained then."""
-    torch = require("torch", "train")
-    kind = require("transformers", "train").AutoModelForCausalLM
-    base = load_published(kind, settings.model or "", dtype=torch.float32)
-    base.config.use_cache = False
-    if settings.lora_rank == 0:
-        return base
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(settings.seed)
-        return with_adapters(base, adapters(settings.lora_rank))
-
-
 def completion_loss(model: Any, input_ids: Any, attention_mask: Any, labels: Any) -> tuple[Any, Any]:
     """Mean cross-entropy of the labels (rows, tokens) that are not `IGNORED`, and the share that is found likeliest."""
     torch = require("torch", "train")
     causal = without_adapters(model)
-    hidden = causal.get_decoder()(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+    hidden = causal.get_decoder()(input_ids=input_ids, attention_mask=attention_mask, use_cache=False).last_hidden_state
     learnt = labels[:, 1:] != IGNORED
     scores = causal.get_output_embeddings()(hidden[:, :-1][learnt])  # (learnt tokens, vocabulary)
     wanted = labels[:, 1:][learnt]
@@ -101,19 +88,21 @@ def next_scores(model: Any, sequences: Sequence[Sequence[int]], pad: int) -> np.
         for start in range(0, len(order), _BATCH):
             indices = order[start : start + _BATCH]
             ids, mask = padded([sequences[index] for index in indices], pad)
-            hidden = causal.get_decoder()(input_ids=ids.to(device), attention_mask=mask.to(device)).last_hidden_state
+            read = causal.get_decoder()(input_ids=ids.to(device), attention_mask=mask.to(device), use_cache=False)
+            hidden = read.last_hidden_state
             last = hidden[torch.arange(len(indices)), torch.tensor([len(sequences[index]) - 1 for index in indices])]
             for index, row in zip(indices, causal.get_output_embeddings()(last).float().cpu().numpy(), strict=True):
                 results[index] = row
     return np.stack(results)
 
 
-def next_texts(model: Any, sequences: Sequence[Sequence[int]], pad: int, end: int) -> list[list[int]]:
-    """Return the tokens that a model writes behind each sequence, the likeliest at each step, up to its end; rows of like
-    length are read together."""
+def next_texts(model: Any, sequences: Sequence[Sequence[int]], pad: int, end: int, last: Sequence[int] = ()) -> list[list[int]]:
+    """Return the tokens that a model writes behind each sequence, the likeliest at each step, up to its end, or to the first
+    token of `last`, which is kept; rows of like length are read together."""
     torch = require("torch", "train")
     device = next(model.parameters()).device
     order = sorted(range(len(sequences)), key=lambda index: len(sequences[index]))
+    stops = {end, *last}
     written: list[list[int]] = [[] for _ in sequences]
     with torch.inference_mode():
         for start in range(0, len(order), _WRITTEN_TOGETHER):
@@ -126,8 +115,9 @@ def next_texts(model: Any, sequences: Sequence[Sequence[int]], pad: int, end: in
                 do_sample=False,
                 use_cache=True,
                 pad_token_id=pad,
-                eos_token_id=end,
+                eos_token_id=[end, *last],
             )
             for index, tokens in zip(indices, output[:, ids.shape[1] :].tolist(), strict=True):
-                written[index] = tokens[: tokens.index(end)] if end in tokens else tokens
+                whole = next((place for place, token in enumerate(tokens, 1) if token in stops), len(tokens))
+                written[index] = [token for token in tokens[:whole] if token != end]
     return written

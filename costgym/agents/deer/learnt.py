@@ -1,6 +1,7 @@
 """A trained DEER policy: `deer:RUN` plays what `costgym train deer` left in a folder."""
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,10 @@ import numpy as np
 
 from costgym.agents.checkpoints import load_weights, newest
 from costgym.agents.deer.deciders import DeerAgent, TrainedDecider
-from costgym.agents.deer.language_model import next_scores, next_texts, published_model, small_model
+from costgym.agents.deer.language_model import next_scores, next_texts, small_model
 from costgym.agents.deer.settings import TOKENIZER, DeerConfig
 from costgym.agents.deer.writing import Writing, completion_ids, prompt_ids, read_call
-from costgym.agents.networks import not_finite, trained_weights
+from costgym.agents.networks import multiplied, not_finite, published_model, trained_weights, without_adapters
 from costgym.agents.settings import read_config
 from costgym.simulators.errors import ConfigError, DataError, require
 from costgym.simulators.retrieval.sentences import is_sentence_encoder, sentence_embedding
@@ -23,9 +24,9 @@ class LearntDecider(TrainedDecider):
     """Decides by a causal language model: a small one is decoded along the open answers alone, a published one writes its call
     freely, arguments and all."""
 
-    def __init__(self, model: Any, tokenizer: Any, writing: Writing, name: str = "deer", source: str = "small") -> None:
-        self._model, self._tokenizer, self._writing = model.eval(), tokenizer, writing
-        self.name, self.model = name, source
+    def __init__(self, model: Any, tokenizer: Any, run: DeerConfig, name: str = "deer") -> None:
+        self._model, self._tokenizer, self._writing = model.eval(), tokenizer, writing_of(run)
+        self._settings, self.name, self.model = run.settings, name, run.settings.model or "small"
 
     def search_many(self, queries: Sequence[str]) -> list[bool]:
         prompts = [self._writing.search_prompt(query) for query in queries]
@@ -33,18 +34,26 @@ class LearntDecider(TrainedDecider):
 
     def choose_many(self, questions: Sequence[tuple[str, Sequence[ToolText]]]) -> list[int | None]:
         if not self._writing.compact:
-            calls = self.write_calls(questions)
+            calls = self.write_calls(questions, self._opening)  # the arguments do not matter here
             return [read_call(call, candidates) for call, (_, candidates) in zip(calls, questions, strict=True)]
         prompts = [self._writing.call_prompt(query, candidates) for query, candidates in questions]
         answers = self._decode(prompts, [self._writing.call_choices(candidates) for _, candidates in questions])
         return [None if answer == 0 else answer - 1 for answer in answers]
 
-    def write_calls(self, questions: Sequence[tuple[str, Sequence[ToolText]]]) -> list[str]:
-        """Return what a published model writes as its second decision, likeliest token by likeliest token."""
+    def write_calls(self, questions: Sequence[tuple[str, Sequence[ToolText]]], last: Sequence[int] = ()) -> list[str]:
+        """Return what a published model writes as its second decision, likeliest token by likeliest token, up to the first of
+        `last`, if there are any."""
         prompts = [self._writing.call_prompt(query, candidates) for query, candidates in questions]
         read = [prompt_ids(self._tokenizer, prompt) for prompt in prompts]
-        written = next_texts(self._model, read, self._pad, self._tokenizer.eos_token_id)
+        with multiplied(self._settings, self._model.device):
+            written = next_texts(self._model, read, self._pad, self._tokenizer.eos_token_id, last)
         return [str(self._tokenizer.decode(tokens, skip_special_tokens=True)) for tokens in written]
+
+    @cached_property
+    def _opening(self) -> tuple[int, ...]:
+        """The tokens with the bracket at which a function's name ends."""
+        texts = self._tokenizer.batch_decode([[token] for token in range(len(self._tokenizer))])
+        return tuple(token for token, text in enumerate(texts) if "(" in text)
 
     @property
     def _pad(self) -> int:
@@ -54,7 +63,8 @@ class LearntDecider(TrainedDecider):
     def _decode(self, prompts: Sequence[str], choices: Sequence[Sequence[str]]) -> list[int]:
         options = [[completion_ids(self._tokenizer, text) for text in texts] for texts in choices]
         read = [prompt_ids(self._tokenizer, prompt) for prompt in prompts]
-        return decode(lambda sequences: next_scores(self._model, sequences, self._pad), read, options)
+        with multiplied(self._settings, self._model.device):
+            return decode(lambda sequences: next_scores(self._model, sequences, self._pad), read, options)
 
 
 def load_decider(folder: str | Path, name: str | None = None) -> TrainedDecider:
@@ -80,7 +90,7 @@ def load_decider(folder: str | Path, name: str | None = None) -> TrainedDecider:
         raise DataError(checkpoint, "a weight is not a finite number; train the policy again", broken)
     if torch.cuda.is_available():
         model = model.to("cuda")
-    return LearntDecider(model.requires_grad_(False), tokenizer, writing_of(run), name or f"deer:{folder}", source_of(run))
+    return LearntDecider(model.requires_grad_(False), tokenizer, run, name or f"deer:{folder}")
 
 
 def writing_of(run: DeerConfig) -> Writing:
@@ -88,15 +98,14 @@ def writing_of(run: DeerConfig) -> Writing:
     return Writing(run.settings.small, frozenset(run.common))
 
 
-def source_of(run: DeerConfig) -> str:
-    """Return the model behind a run, as results name it."""
-    return run.settings.model or "small"
-
-
 def build_model(run: DeerConfig, tokenizer: Any) -> Any:
     """Return the model of a run before its training."""
     if not run.settings.small:
-        return published_model(run.settings)
+        model = published_model(run.settings)
+        if not require("torch", "train").cuda.is_available():
+            # the fused attention's backward pass takes a third of a step on a processor
+            without_adapters(model).set_attn_implementation("eager")
+        return model
     return small_model(len(tokenizer), run.settings, tokenizer.pad_token_id, tokenizer.eos_token_id)
 
 

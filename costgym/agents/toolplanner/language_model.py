@@ -14,7 +14,14 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
 
-from costgym.agents.networks import adapters, load_published, small_config, trained_weights, with_adapters, without_adapters
+from costgym.agents.networks import (
+    load_published,
+    multiplied,
+    published_model,
+    small_config,
+    trained_weights,
+    without_adapters,
+)
 from costgym.agents.toolplanner.settings import LearntSettings
 from costgym.agents.toolplanner.words import END, MARKERS, Piece
 from costgym.simulators.draws import stable_integer
@@ -48,7 +55,7 @@ class PlannerModel:
             device = "cuda" if torch.cuda.is_available() else "cpu"
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(stable_integer(settings.seed, "weights") >> 1)
-            model = _small(settings, len(tokenizer)) if settings.small else _published(settings)
+            model = _small(settings, len(tokenizer)) if settings.small else published_model(settings)
         self.network: Any = model.to(device)
         self.device = torch.device(device)
         self._known: dict[str, list[int]] = {}
@@ -92,15 +99,16 @@ class PlannerModel:
         # padding stands at the end, where causal attention never looks back to it
         causal = without_adapters(self.network)
         body = getattr(causal, causal.base_model_prefix)
-        hidden: Tensor = body(tokens, use_cache=False).last_hidden_state[:, :-1]
-        scores = torch.zeros(counts.shape, device=self.device, dtype=hidden.dtype)
-        logits = causal.get_output_embeddings()(hidden[counts])  # (how many count, vocabulary)
+        with multiplied(self.settings, self.device):
+            hidden: Tensor = body(tokens, use_cache=False).last_hidden_state[:, :-1]
+            logits = causal.get_output_embeddings()(hidden[counts])  # (how many count, vocabulary)
+        scores = torch.zeros(counts.shape, device=self.device)
         chosen = F.log_softmax(logits.float(), dim=-1).gather(-1, tokens[:, 1:][counts][:, None])[:, 0]
-        return scores.masked_scatter(counts, chosen.to(scores.dtype)), counts
+        return scores.masked_scatter(counts, chosen), counts
 
     def option_scores(self, context: Sequence[int], options: Sequence[Sequence[int]], known: list[ReadContext]) -> list[float]:
         """The log-probability of each option as a whole, after a context, of which nothing is read again that `known` holds."""
-        with torch.inference_mode():
+        with torch.inference_mode(), multiplied(self.settings, self.device):
             rows = pad_sequence([torch.tensor(option) for option in options], batch_first=True).to(self.device)
             length = rows.shape[1]
             read = self._read(list(context), known)
@@ -198,9 +206,3 @@ def _small(settings: LearntSettings, vocabulary: int) -> Any:
     shared: dict[str, Any] = {"tie_word_embeddings": True, "pad_token_id": None}
     config = small_config(settings.model, vocabulary, *sizes, _MAX_POSITIONS, 2 * settings.hidden_size, **shared)
     return require("transformers", "train").AutoModelForCausalLM.from_config(config)
-
-
-def _published(settings: LearntSettings) -> Any:
-    kind = require("transformers", "train").AutoModelForCausalLM
-    model = load_published(kind, settings.model, dtype=torch.float32)
-    return model if settings.lora_rank == 0 else with_adapters(model, adapters(settings.lora_rank))

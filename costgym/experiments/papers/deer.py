@@ -122,7 +122,9 @@ def authors_rows(job: Job) -> list[Row]:
 
 
 def _trained(model: str, data: str, job: Job) -> Decider:
-    """Train a decider, or find it in the folder of the runs."""
+    """Load a run of `costgym train deer`, train a decider, or find it in the folder of the runs."""
+    if model.startswith(LEARNT_HERE):
+        return load_decider(model.removeprefix(LEARNT_HERE), model)
     from costgym.experiments.train.deer.train import train_deer
 
     name = Path(model).name

@@ -171,16 +171,22 @@ def test_an_unknown_word_is_found_again(run):
     assert len(first) == 1 and first[0] in second and first[0] != tokenizer.unk_token_id
 
 
-def test_gradients_are_in_the_adapters_alone(tmp_path):
+@pytest.mark.parametrize("bf16", [True, False])
+def test_gradients_are_in_the_adapters_alone_and_in_full_precision(tmp_path, bf16):
     torch = pytest.importorskip("torch")
     pytest.importorskip("peft")
-    from costgym.agents.deer.language_model import completion_loss, published_model, small_model
-    from costgym.agents.networks import trained_weights
+    from costgym.agents.deer.language_model import completion_loss, small_model
+    from costgym.agents.networks import multiplied, published_model, trained_weights
 
     small_model(12, DeerSettings(hidden_size=16), 0, 1).save_pretrained(tmp_path)
-    model = published_model(DeerSettings(model=str(tmp_path), lora_rank=2))
+    settings = DeerSettings(model=str(tmp_path), lora_rank=2, bf16=bf16)
+    model = published_model(settings)
     ids = torch.tensor([[2, 3, 4]])
-    completion_loss(model, ids, torch.ones_like(ids), torch.tensor([[-100, -100, 4]]))[0].backward()
+    with multiplied(settings, model.device):
+        completion_loss(model, ids, torch.ones_like(ids), torch.tensor([[-100, -100, 4]]))[0].backward()
+    kinds = {weight.dtype for name, weight in model.named_parameters() if "lora_" not in name}
+    assert kinds == {torch.bfloat16 if bf16 else torch.float32}
+    assert {weight.dtype for weight in trained_weights(model).values()} == {torch.float32}
     with_gradient = {name for name, weight in model.named_parameters() if weight.grad is not None}
     assert with_gradient == set(trained_weights(model)) and all("lora_" in name for name in with_gradient)
 

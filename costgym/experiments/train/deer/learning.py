@@ -6,7 +6,7 @@ from typing import Any
 
 from costgym.agents.deer.language_model import IGNORED, completion_loss
 from costgym.agents.deer.settings import DeerSettings
-from costgym.agents.networks import padded, trained_weights
+from costgym.agents.networks import multiplied, padded, trained_weights
 from costgym.experiments.train.deer.rows import LEARNT, RECENT, TokenRow, learning_order
 from costgym.experiments.train.loop import Learner, Loss
 
@@ -74,7 +74,8 @@ class DeerLearner(Learner):
         ids, mask = padded([row.input_ids for row in rows], self.pad)
         labels, _ = padded([row.labels for row in rows], IGNORED)
         device = next(iter(self.weights.values())).device
-        return completion_loss(self.model, ids.to(device), mask.to(device), labels.to(device))
+        with multiplied(self.settings, device):
+            return completion_loss(self.model, ids.to(device), mask.to(device), labels.to(device))
 
     def check(self) -> dict[str, float]:
         self.model.eval()

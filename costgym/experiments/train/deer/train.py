@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from costgym.agents.deer.deciders import TrainedDecider
-from costgym.agents.deer.learnt import LearntDecider, build_model, load_tokenizer, source_of, writing_of
+from costgym.agents.deer.learnt import LearntDecider, build_model, load_tokenizer, writing_of
 from costgym.agents.deer.settings import SAMPLINGS, TOKENIZER, DeerConfig, DeerSettings
 from costgym.agents.deer.writing import common_words, small_tokenizer, words
 from costgym.agents.networks import load_published
@@ -94,14 +94,13 @@ def _write(
     model = build_model(config, tokenizer)
     if torch.cuda.is_available():
         model = model.to("cuda")
-    writing = writing_of(config)
-    decider = LearntDecider(model, tokenizer, writing, "deer", source_of(config))
+    decider = LearntDecider(model, tokenizer, config)
     learner = DeerLearner(
         model,
         settings,
         tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id,
         retrieval_rows(settings.retrieval_steps if settings.small else 0, tokenizer, config.slots, settings),
-        rows_of(known, writing, tokenizer, settings),
+        rows_of(known, writing_of(config), tokenizer, settings),
         lambda: measured(decider),
     )
     return optimise(run, learner, save_every)
