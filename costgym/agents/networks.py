@@ -57,15 +57,20 @@ def published_model(settings: Any) -> Any:
     """Load a published causal model by fields of `LanguageModelSettings`, with LoRA adapters on all its linear layers, which
     alone are trained then; without adapters (`lora_rank` 0) it is trained in full."""
     torch = require("torch", "train")
-    kind = require("transformers", "train").AutoModelForCausalLM
-    # what adapters stand on is only read; what is trained keeps its precision
-    kept = torch.bfloat16 if settings.bf16 and settings.lora_rank else torch.float32
-    model = load_published(kind, settings.model, dtype=kept)
+    model = published_base(require("transformers", "train").AutoModelForCausalLM, settings)
     if settings.lora_rank == 0:
         return model
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
         return with_adapters(model, adapters(settings.lora_rank))
+
+
+def published_base(kind: Any, settings: Any) -> Any:
+    """Load a published model by `kind.from_pretrained`, without its adapters."""
+    torch = require("torch", "train")
+    # what adapters stand on is only read; what is trained keeps its precision
+    kept = torch.bfloat16 if settings.bf16 and settings.lora_rank else torch.float32
+    return load_published(kind, settings.model, dtype=kept)
 
 
 def multiplied(settings: Any, device: Any) -> Any:

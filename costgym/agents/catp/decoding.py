@@ -5,7 +5,7 @@ The return asked for is updated as the plan is written: what a tool costs is tak
 Source: CATP-LLM, section 3.2.2 (inference with a target return).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,8 @@ from costgym.agents.catp.sequences import Record, batch_of, begin, charge_of, ex
 from costgym.envs.tpl import END, TplState, kind_of
 from costgym.simulators.opencatp.tasks import OpenCATPTask
 from costgym.simulators.plan import Plan
+
+_TOGETHER = 16  # episodes whose steps are read together
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,25 @@ def step_logs(policy: CatpPolicy, records: Sequence[Record], steps: Sequence[int
     with torch.no_grad():
         logs = policy.log_probabilities(batch)
     return logs[torch.arange(len(records)), torch.tensor([step - first for first, step in windows])]
+
+
+def episode_logs(policy: CatpPolicy, records: Sequence[Record]) -> Iterator[Any]:
+    """The log-probability of every action at every step of finished episodes, each (T, N_ACTIONS), within the policy's window.
+    All steps of the first window are read in one row, since the model is causal."""
+    window = policy.settings.window
+    for start in range(0, len(records), _TOGETHER):
+        chosen = records[start : start + _TOGETHER]
+        wholes = [min(len(record.choices), window) for record in chosen]
+        lasts = [(whole - 1, *range(whole, len(record.choices))) for record, whole in zip(chosen, wholes, strict=True)]
+        rows = [record for record, ends in zip(chosen, lasts, strict=True) for _ in ends]
+        windows = [(max(0, last - window + 1), last) for ends in lasts for last in ends]
+        with torch.no_grad():
+            logs = policy.log_probabilities(batch_of(rows, windows, policy.settings))
+        row = 0
+        for ends, whole in zip(lasts, wholes, strict=True):
+            later = logs[row + 1 : row + len(ends), whole - 1]
+            yield torch.cat([logs[row, :whole], later])
+            row += len(ends)
 
 
 def _next_choices(policy: CatpPolicy, records: Sequence[Record], chance: np.random.Generator | None) -> list[int]:

@@ -31,7 +31,7 @@ from costgym.agents.catp.sequences import (
     importance,
 )
 from costgym.agents.catp.settings import CatpSettings
-from costgym.agents.networks import load_published, multiplied, padded, small_config, with_adapters
+from costgym.agents.networks import load_published, multiplied, padded, published_base, small_config, with_adapters
 from costgym.envs.tpl import END, FIRST_TOOL, INPUT, N_ACTIONS
 from costgym.simulators.errors import require
 from costgym.simulators.opencatp.tools import LEVELS, TOOLS
@@ -134,7 +134,7 @@ class CatpPolicy(nn.Module):  # type: ignore[misc]
     def _published_model(self) -> Any:
         transformers, settings = require("transformers", "train"), self.settings
         self.tokenizer = load_published(transformers.AutoTokenizer, settings.model)
-        model = load_published(transformers.AutoModel, settings.model, dtype=torch.float32)
+        model = published_base(transformers.AutoModel, settings)
         if settings.lora_rank == 0:
             return model
         targets = _LORA_TARGETS.get(model.config.model_type, ["q_proj", "v_proj"])
@@ -148,7 +148,6 @@ class CatpPolicy(nn.Module):  # type: ignore[misc]
         device = self.prices.device
         level, kind, number = (torch.as_tensor(array, device=device) for array in (batch.level, batch.kind, batch.number))
         table = self.encoder(self.prices)  # (levels, tokens, width)
-        prompt, seen = self._prompt(batch, level, table)
         value = torch.as_tensor(batch.value, device=device)[..., None] * self.settings.return_scale
         states = self.state_in(table)[level[:, None], number.clamp(max=table.shape[1] - 1)]
         choices = self.choice_in.weight.T[number.clamp(max=N_ACTIONS - 1)] + self.choice_in.bias
@@ -157,16 +156,36 @@ class CatpPolicy(nn.Module):  # type: ignore[misc]
         for which, vectors in ((RETURN, self.return_in(value)), (STATE, states), (CHOICE, choices)):
             body = torch.where((kind == which)[..., None], vectors, body)
         body = self.norm(body + self.steps(torch.as_tensor(batch.step, device=device)))
-        there = torch.cat([seen, kind != NOTHING], dim=1).long()
         with multiplied(self.settings, device):
-            hidden = self.model(
-                inputs_embeds=torch.cat([prompt, body], dim=1),
-                attention_mask=there,
-                position_ids=(there.cumsum(1) - 1).clamp(min=0),
-            ).last_hidden_state.float()
-        position = torch.as_tensor(batch.choice_position, device=device) + prompt.shape[1]
+            hidden = self._hidden(batch, level, table, body, kind != NOTHING).float()
+        position = torch.as_tensor(batch.choice_position, device=device)
         at_position = hidden.gather(1, position[..., None].expand(-1, -1, hidden.shape[-1]))
         return torch.cat([self.tool_head(at_position), self.dependency_head(at_position)], dim=-1)[..., self.order]
+
+    def _hidden(self, batch: Batch, level: Tensor, table: Tensor, body: Tensor, present: Tensor) -> Tensor:
+        """What the model makes of each position of the body behind its prompt.  # (B, L, width)"""
+        if self.settings.small:
+            prompt, seen = self._prompt(batch, level, table)
+            there = torch.cat([seen, present], dim=1)
+            read = self.model(
+                inputs_embeds=torch.cat([prompt, body], dim=1), attention_mask=there.long(), position_ids=_places(there)
+            )
+            return read.last_hidden_state[:, prompt.shape[1] :]
+        # a published model's prompt is longer than a plan and the same for all of a task and level: each is read once
+        asked = list(zip(batch.texts, batch.level.tolist(), strict=True))
+        prompts = {key: row for row, key in enumerate(dict.fromkeys(asked))}
+        once = batch._replace(texts=tuple(text for text, _ in prompts))
+        prompt, seen = self._prompt(once, torch.tensor([number for _, number in prompts], device=level.device), table)
+        past = self.model(
+            inputs_embeds=prompt, attention_mask=seen.long(), position_ids=_places(seen), use_cache=True
+        ).past_key_values
+        which = torch.tensor([prompts[key] for key in asked], device=level.device)
+        past.batch_select_indices(which)
+        there = torch.cat([seen[which], present], dim=1)
+        places = _places(there)[:, prompt.shape[1] :]
+        return self.model(
+            inputs_embeds=body, past_key_values=past, attention_mask=there.long(), position_ids=places
+        ).last_hidden_state
 
     def _prompt(self, batch: Batch, level: Tensor, table: Tensor) -> tuple[Tensor, Tensor]:
         """The task, the tools and the tools with costs, in the order of the prompt, and which of it is there.
@@ -202,6 +221,11 @@ class CatpPolicy(nn.Module):  # type: ignore[misc]
         logits = self(batch)
         allowed = torch.as_tensor(batch.allowed, device=logits.device)
         return F.log_softmax(logits.masked_fill(~allowed, _FORBIDDEN), dim=-1)
+
+
+def _places(there: Tensor) -> Tensor:
+    """Return the position of each vector among those that are there.  # (B, L)"""
+    return (there.long().cumsum(1) - 1).clamp(min=0)
 
 
 def choice_loss(log_probabilities: Tensor, batch: Batch) -> Tensor:

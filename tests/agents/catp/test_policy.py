@@ -11,7 +11,7 @@ from tests.helpers.training import one_thread
 torch = pytest.importorskip("torch", reason="the train extra is not installed")
 pytest.importorskip("transformers", reason="the train extra is not installed")
 
-from costgym.agents.catp.decoding import write_plans  # noqa: E402
+from costgym.agents.catp.decoding import episode_logs, step_logs, write_plans  # noqa: E402
 from costgym.agents.catp.planner import price_table, ready_policy  # noqa: E402
 from costgym.agents.catp.policy import choice_loss  # noqa: E402
 from costgym.agents.catp.sequences import Batch, batch_of, importance, rewards_of  # noqa: E402
@@ -304,3 +304,34 @@ def test_a_published_model_reads_the_task_in_words(evaluator, published):
     assert batches[0].texts != batches[1].texts
     with torch.no_grad():
         assert not torch.equal(policy(batches[0]), policy(batches[0]._replace(texts=batches[1].texts)))
+
+
+def test_a_published_model_reads_a_shared_prompt_once_and_makes_the_same_of_each_plan(evaluator, published):
+    settings = CatpSettings(**{**TINY, "model": published, "lora_rank": 4, "bf16": False})
+    policy = ready_policy(settings, "cpu").eval()
+    records = [*episodes(evaluator, settings, 24)[:3], *episodes(evaluator, settings, 16)[:2]]
+    windows = [(0, len(record.choices) - 1) for record in records]
+    read = []
+    inner = policy.model.get_base_model()
+    watch = inner.register_forward_pre_hook(
+        lambda _, args, options: read.append(len(options["inputs_embeds"])), with_kwargs=True
+    )
+    with torch.no_grad():
+        together = policy.log_probabilities(batch_of(records, windows, settings))
+        watch.remove()
+        levels = {(record.task.task_id, record.level) for record in records}
+        assert read == [len(levels), 5] and len(levels) < 5
+        for row, (record, window) in enumerate(zip(records, windows, strict=True)):
+            alone = policy.log_probabilities(batch_of([record], [window], settings))[0]
+            torch.testing.assert_close(together[row, : len(alone)], alone, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("window", [2, 5, 40])
+def test_all_steps_of_an_episode_are_read_as_each_alone(evaluator, window):
+    settings = CatpSettings(**{**TINY, "window": window})
+    policy = ready_policy(settings, "cpu").eval()
+    records = [*episodes(evaluator, settings, 24)[:14], *episodes(evaluator, settings, 1)[:6]]
+    for record, logs in zip(records, episode_logs(policy, records), strict=True):
+        steps = range(len(record.choices))
+        alone = step_logs(policy, [record] * len(steps), steps)
+        torch.testing.assert_close(logs, alone, atol=1e-5, rtol=1e-5)

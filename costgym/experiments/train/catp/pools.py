@@ -10,11 +10,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from costgym.agents.catp.decoding import step_logs, write_plans
+from costgym.agents.catp.decoding import episode_logs, write_plans
 from costgym.agents.catp.planner import price_table
 from costgym.agents.catp.policy import CatpPolicy
 from costgym.agents.catp.sequences import Record, allowed_bits
@@ -100,8 +99,24 @@ class PoolLearner(OfflineLearner):
         groups: dict[tuple[int, int], list[ExecutedPlan]] = {}
         for plan in self.held_out:
             groups.setdefault((plan.task.task_id, plan.sample), []).append(plan)
+        told: list[Record] = []
+        asked: list[Record] = []
+        for group in groups.values():
+            returns = [plan.total_return(settings) for plan in group]
+            told += [plan.record(settings, max(returns) if settings.centred else 0.0) for plan in group]
+            # all plans are conditioned on the same target return, so that they differ in their actions alone
+            asked += [plan.record(settings, earned - self.target_return) for plan, earned in zip(group, returns, strict=True)]
+        policy.eval()
         right: list[bool] = []
         by_chance: list[float] = []
+        for record, logs in zip(told, episode_logs(policy, told), strict=True):
+            for step, guess in enumerate(logs.argmax(-1).tolist()):
+                legal = allowed_bits(record, step, True).bit_count()
+                if legal > 1:
+                    right.append(guess == record.choices[step])
+                    by_chance.append(1.0 / legal)
+        paired = zip(asked, episode_logs(policy, asked), strict=True)
+        likelihoods = (float(logs[range(len(record.choices)), record.choices].sum()) for record, logs in paired)
         mean, best, chosen, written = [], [], [], []
         situations = [(group[0].task, group[0].level) for group in groups.values()]
         plans = write_plans(policy, situations, price_table(self.evaluator), self.target_return)
@@ -109,20 +124,7 @@ class PoolLearner(OfflineLearner):
             worth = [plan.quality(settings.alpha) for plan in group]
             mean += worth
             best.append(max(worth))
-            likelihood = []
-            returns = [plan.total_return(settings) for plan in group]
-            for plan, earned in zip(group, returns, strict=True):
-                record = plan.record(settings, max(returns) if settings.centred else 0.0)
-                for step, guess in enumerate(_log_probabilities(policy, record).argmax(-1).tolist()):
-                    legal = allowed_bits(record, step, True).bit_count()
-                    if legal > 1:
-                        right.append(guess == record.choices[step])
-                        by_chance.append(1.0 / legal)
-                # all plans are conditioned on the same target return, so that they differ in their actions alone
-                record = plan.record(settings, earned - self.target_return)
-                logs = _log_probabilities(policy, record)
-                likelihood.append(float(logs[range(len(record.choices)), record.choices].sum()))
-            chosen.append(worth[int(np.argmax(likelihood))])
+            chosen.append(worth[int(np.argmax([next(likelihoods) for _ in group]))])
             written += [q for plan, q in zip(group, worth, strict=True) if list(plan.choices) == proposals.record.choices][:1]
         scores = {
             "pairs": float(len(groups)),
@@ -134,13 +136,6 @@ class PoolLearner(OfflineLearner):
             "covered": len(written) / len(groups),
         }
         return {**scores, "written": float(np.mean(written))} if written else scores
-
-
-def _log_probabilities(policy: CatpPolicy, record: Record) -> Any:
-    """Return the log-probability of every action at every step of an episode, within the policy's window.  # (T, N_ACTIONS)"""
-    policy.eval()
-    steps = range(len(record.choices))
-    return step_logs(policy, [record] * len(steps), steps).cpu()
 
 
 def _level(plans: Sequence[PoolPlan], profile: Profile) -> int:
