@@ -6,6 +6,11 @@ Of each seed the four share one first stage, which is the row without both, and 
 the published protocol, beside plain tree search with the same limits. Differences from both kinds are paired by seed; intervals
 are Student's over the seeds, with one seed none. Runs and episodes are kept: a call that was stopped, or one with more seeds,
 goes on.
+
+    python benchmarks/papers/feedback.py --model models/smollm2 --seeds 0 --out runs/feedback --json runs/smollm2.json
+
+With `--model` a published model learns both stages, in fewer steps, from the demonstrations of the small policy and the trees
+that it has grown; the two stages are the rows, beside the small policy's.
 """
 
 import argparse
@@ -32,13 +37,22 @@ PARTS: dict[str, dict[str, Any]] = {
     "without-completion": {"completion": False},
     "without-following": {"following": False},
 }
+MODEL_LENGTHS = {"steps": 150, "batch_size": 8, "rank_steps": 60, "rank_batch_size": 6}
 BASE, NEITHER = "dfsdt", "without-both"
 FIGURES = {"match_rate": "Match", "meaningful_rate": "Pass", "win_rate": "Win"}
 
 
-def train(seed: int) -> list[str]:
-    """Train the four of a seed, or find them in their folders; return their agents' names."""
+def train(seed: int, model: str | None) -> list[str]:
+    """Train the four of a seed, or both stages of a model, or find them in their folders; return their agents' names."""
     first = Path(f"both-{seed}") / STAGE_ONE
+    if model is not None:
+        train_toolplanner(f"both-{seed}", seed=seed, device="cpu", **LENGTHS)
+        large = Path(f"{Path(model).name}-{seed}")
+        train_toolplanner(large, seed=seed, model=model, trees=first, save_every=25, **{**LENGTHS, **MODEL_LENGTHS})
+        stage_one = Path(f"{Path(model).name}-stage-1-{seed}")
+        if not stage_one.exists():
+            stage_one.symlink_to(large / STAGE_ONE)
+        return [f"toolplanner:{folder}" for folder in (f"both-{seed}", stage_one, large)]
     for name, change in PARTS.items():
         sft = None if name == "both" else first
         train_toolplanner(f"{name}-{seed}", seed=seed, sft=sft, device="cpu", **LENGTHS, **change)
@@ -61,18 +75,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("runs/feedback"))
     parser.add_argument("--episodes", type=int, default=20, help="tasks at each of the five instruction levels")
+    parser.add_argument("--model", help="folder of a published model, which learns both stages")
     parser.add_argument("--seeds", default="0,1,2,3,4")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--json", type=Path)
     chosen = parser.parse_args()
     report = chosen.json and chosen.json.absolute()
+    model = chosen.model and str(Path(chosen.model).absolute())
     chosen.out.mkdir(parents=True, exist_ok=True)
     os.chdir(chosen.out)  # an agent's name holds its run, and names files
     seeds = [int(seed) for seed in chosen.seeds.split(",")]
     with torch_threads(1):
-        tables = [play(seed, train(seed), chosen.episodes, chosen.jobs) for seed in seeds]
+        tables = [play(seed, train(seed, model), chosen.episodes, chosen.jobs) for seed in seeds]
     rows = []
-    for agent in (BASE, *PARTS, NEITHER):
+    for agent in dict.fromkeys(agent for agent, _ in tables[0]):
         for level in LEVELS:
             row: dict[str, Any] = {"agent": agent, "level": level, "episodes": chosen.episodes, "seeds": len(seeds)}
             for key, title in FIGURES.items():
@@ -83,7 +99,8 @@ def main() -> None:
                     if agent != "both":
                         row[f"{title} less both"] = over_seeds([a - b for a, b in zip(values, both, strict=True)])
             rows.append(row)
-    write_report({"command": "python benchmarks/papers/feedback.py", **LENGTHS, "rows": rows}, report)
+    lengths = {**LENGTHS, **(MODEL_LENGTHS if model else {})}
+    write_report({"command": "python benchmarks/papers/feedback.py", **lengths, "rows": rows}, report)
 
 
 if __name__ == "__main__":

@@ -6,10 +6,11 @@ that belongs to another run, or that holds other files, raises an error before a
 the seed and the step number alone, so a resumed run ends with the same weights as an uninterrupted one.
 """
 
+import hashlib
 import json
 import math
 import shutil
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ from costgym.simulators.files import (
     iter_lines,
     keep_lines,
     make_folder,
+    read_bytes,
     sole_writer,
     write_atomically,
     writing,
@@ -36,6 +38,12 @@ _ALWAYS = (CONFIG, CURVE, METRICS, FOLDER, "curves.html", "tensorboard")
 
 Line = dict[str, float]
 """A line of the learning curve: `step`, and further values by name."""
+
+
+def named_files(paths: Iterable[str | Path], most: int) -> tuple[str, ...]:
+    """Return the name and content digest of each file of at most `most` bytes, which identify the data of a run."""
+    contents = [(Path(path).name, read_bytes(Path(path), most)) for path in paths]
+    return tuple(f"{name} {hashlib.blake2b(content, digest_size=16).hexdigest()}" for name, content in contents)
 
 
 class TrainingStep(NamedTuple):

@@ -20,10 +20,11 @@ from costgym.agents.catp import CatpPlanner  # noqa: E402
 from costgym.agents.opencatp.base import Situation  # noqa: E402
 from costgym.agents.registry import make_planner  # noqa: E402
 from costgym.experiments.train.catp.measure import measure  # noqa: E402
-from costgym.experiments.train.catp.pools import pool_data, pool_names  # noqa: E402
+from costgym.experiments.train.catp.pools import pool_data  # noqa: E402
 from costgym.experiments.train.catp.train import train_catp  # noqa: E402
-from costgym.experiments.train.run import read_curve  # noqa: E402
+from costgym.experiments.train.run import named_files, read_curve  # noqa: E402
 from costgym.simulators.errors import DataError, TrainingFailed  # noqa: E402
+from costgym.simulators.opencatp.pools import MAX_POOL_BYTES  # noqa: E402
 from costgym.simulators.opencatp.profile import v100  # noqa: E402
 from costgym.simulators.opencatp.scoring.evaluation import Evaluator  # noqa: E402
 from costgym.simulators.opencatp.tasks import task, tasks  # noqa: E402
@@ -164,7 +165,7 @@ def test_a_policy_learns_from_a_pool_and_is_measured_on_what_was_held_out(
 def test_a_run_knows_its_pool_again(pool: Path, tmp_path: Path, evaluator: Evaluator) -> None:
     settings: dict[str, Any] = {**CATP, "tasks": "sequential", "steps": 1, "evaluator": evaluator}
     train_catp(tmp_path / "run", pool=[pool], **settings)
-    (before,) = pool_names([pool])
+    (before,) = named_files([pool], MAX_POOL_BYTES)
     document = json.loads(pool.read_text())
     pool.write_text(json.dumps({"plans": document["plans"][:-1]}))
     for other in ([pool], []):

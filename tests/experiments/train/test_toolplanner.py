@@ -305,6 +305,21 @@ def test_an_ablation_may_start_from_the_same_first_stage(tmp_path, finished):
     assert not (tmp_path / "another").exists()
 
 
+def test_stage_two_may_learn_from_the_trees_of_another_stage_one(tmp_path, finished):
+    train_toolplanner(tmp_path / "other", WORLD, sft=finished / "sft", trees=finished / "sft", **TINY)
+    assert (newest(tmp_path / "other") / POLICY).read_bytes() == (newest(finished) / POLICY).read_bytes()
+    (name,) = json.loads((tmp_path / "other" / "config.json").read_text())["data"]
+    assert name.startswith("trees-6-1.jsonl ") and len(name.split()[1]) == 32
+    for changed, problem in (
+        ({"rank_tasks": 5}, r"trees-5-1\.jsonl.*missing"),
+        ({"scenario": "marketplace-small"}, "another scenario"),
+    ):
+        options = {"scenario": WORLD, **TINY, **changed}
+        with pytest.raises(DataError, match=problem):
+            train_toolplanner(tmp_path / "none", trees=finished / "sft", **options)
+        assert not (tmp_path / "none").exists()
+
+
 def test_damaged_files_are_refused_by_name(run):
     (newest(run) / POLICY).write_bytes(b"\x00" * 64)
     with pytest.raises(DataError, match=r"policy\.safetensors.*cannot be read as weights"):

@@ -197,6 +197,9 @@ def toolplanner(
     start: Annotated[
         Path | None, option("Folder of an existing stage 1 with the same settings, such as RUN/sft.", "DIR")
     ] = None,
+    trees: Annotated[
+        Path | None, option("Folder of another stage 1, whose solution trees stage 2 learns from, and not its own.", "DIR")
+    ] = None,
 ) -> None:
     """Train ToolPlanner on solved paths, then by ranking rounds of its own search trees; the agent is `toolplanner:DIR`.
 
@@ -209,7 +212,7 @@ def toolplanner(
     chosen = {**scaled(steps), **dict.fromkeys(without, False), **settings.explicit}
     if budget is not None:
         chosen["budget"] = dict(budget)
-    run.train("toolplanner", train_toolplanner, scenario, sft=start, **chosen)
+    run.train("toolplanner", train_toolplanner, scenario, sft=start, trees=trees, **chosen)
 
 
 def scaled(steps: int | None) -> dict[str, int]:

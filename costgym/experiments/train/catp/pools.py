@@ -5,7 +5,6 @@ recorded runs. From each return, the best recorded return for the same task and 
 return differs between images.
 """
 
-import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,8 +22,7 @@ from costgym.experiments.train.catp.dataset import ExecutedPlan, choices_of
 from costgym.experiments.train.catp.learning import OfflineLearner
 from costgym.simulators.draws import stable_generator
 from costgym.simulators.errors import DataError, UnknownName
-from costgym.simulators.files import read_bytes
-from costgym.simulators.opencatp.pools import MAX_POOL_BYTES, PoolPlan, load_pool
+from costgym.simulators.opencatp.pools import PoolPlan, load_pool
 from costgym.simulators.opencatp.profile import Profile
 from costgym.simulators.opencatp.scoring.evaluation import Evaluator
 from costgym.simulators.opencatp.tasks import task as find_task
@@ -40,12 +38,6 @@ class PoolData:
     train: tuple[ExecutedPlan, ...]
     held_out: tuple[ExecutedPlan, ...]
     left_out: int  # number of plans that belong to no known task or that the action masks forbid
-
-
-def pool_names(paths: Sequence[str | Path]) -> tuple[str, ...]:
-    """Return the file name and content digest of each pool, which identify the training data of a run."""
-    contents = [(Path(path).name, read_bytes(Path(path), MAX_POOL_BYTES)) for path in paths]
-    return tuple(f"{name} {hashlib.blake2b(content, digest_size=16).hexdigest()}" for name, content in contents)
 
 
 def pool_data(paths: Sequence[str | Path], seed: int, profile: Profile, tasks: str = "all") -> PoolData:

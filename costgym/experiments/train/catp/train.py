@@ -7,7 +7,8 @@ from typing import Any
 from costgym.agents.catp.sequences import MAX_STEPS
 from costgym.agents.catp.settings import CatpConfig, CatpSettings
 from costgym.experiments.train.catp.dataset import collect, labels, records_of, train_tasks
-from costgym.experiments.train.run import Callback, TrainingResult, open_run, require_modules
+from costgym.experiments.train.run import Callback, TrainingResult, named_files, open_run, require_modules
+from costgym.simulators.opencatp.pools import MAX_POOL_BYTES
 from costgym.simulators.opencatp.scoring.evaluation import Evaluator, shipped_outcomes
 
 
@@ -44,10 +45,10 @@ def train_catp(
     require_modules("torch", "transformers", "safetensors")
     from costgym.agents.catp.planner import ready_policy, tell_prices
     from costgym.experiments.train.catp.learning import FeedbackLearner, OfflineLearner
-    from costgym.experiments.train.catp.pools import PoolLearner, pool_data, pool_names
+    from costgym.experiments.train.catp.pools import PoolLearner, pool_data
     from costgym.experiments.train.loop import optimise
 
-    config = CatpConfig(trainer=chosen.method, settings=chosen, data=pool_names(pool))  # type: ignore[arg-type]
+    config = CatpConfig(trainer=chosen.method, settings=chosen, data=named_files(pool, MAX_POOL_BYTES))  # type: ignore[arg-type]
     with open_run(out, config, resume=resume, callback=callback) as run:
         if (done := run.done()) is not None:
             return done

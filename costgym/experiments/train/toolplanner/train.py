@@ -11,10 +11,19 @@ from collections import Counter
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from costgym.agents.settings import read_config
 from costgym.agents.toolplanner.settings import LearntSettings, PlannerConfig
-from costgym.experiments.train.run import Callback, TrainingResult, TrainingRun, check_folder, open_run, require_modules
+from costgym.experiments.train.run import (
+    Callback,
+    TrainingResult,
+    TrainingRun,
+    check_folder,
+    named_files,
+    open_run,
+    require_modules,
+)
 from costgym.experiments.train.toolplanner.data import (
     Demonstration,
     GrownTree,
@@ -32,6 +41,7 @@ if TYPE_CHECKING:
     from costgym.agents.toolplanner.language_model import PlannerModel
 
 STAGE_ONE = "sft"
+MAX_TREES_BYTES = 512 * 2**20
 TOKENIZER = "tokenizer"
 _OF_STAGE_TWO = (
     "completion", "following", "rank_tasks", "rank_steps", "rank_batch_size", "rank_learning_rate", "beta", "margin",
@@ -47,6 +57,7 @@ def train_toolplanner(
     seed: int = 0,
     *,
     sft: str | Path | None = None,
+    trees: str | Path | None = None,
     resume: bool = True,
     device: str = "auto",
     callback: Callback | None = None,
@@ -55,19 +66,21 @@ def train_toolplanner(
 ) -> TrainingResult:
     """Train both stages of ToolPlanner into the folder of a run, the agent ``toolplanner:OUT``.
 
-    `sft` is the folder of an existing stage 1 with the same settings; None trains stage 1 in `out`. `device` is ``cpu``,
-    ``cuda`` or ``auto``; `save_every` is in steps; with `resume` False the run starts again; `settings` are further fields of
-    `LearntSettings`. Returns the result of stage 2, or of stage 1 if it was stopped: the loss, and the match and pass rate on
-    some train tasks. Raises ConfigError or UnknownName if a setting is invalid, the folder holds other files, or the solution
-    trees contain no pair; TrainingFailed if the loss is not finite (the last good checkpoint is kept); DataError if a file to
-    resume from is damaged.
+    `sft` is the folder of an existing stage 1 with the same settings; None trains stage 1 in `out`. `trees` is the folder of a
+    stage 1 in the same world, of any model, whose solution trees stage 2 learns from; None grows the run's own. `device` is
+    ``cpu``, ``cuda`` or ``auto``; `save_every` is in steps; with `resume` False the run starts again; `settings` are further
+    fields of `LearntSettings`. Returns the result of stage 2, or of stage 1 if it was stopped: the loss, and the match and pass
+    rate on some train tasks. Raises ConfigError or UnknownName if a setting is invalid, the folder holds other files, or the
+    solution trees contain no pair; TrainingFailed if the loss is not finite (the last good checkpoint is kept); DataError if a
+    file to resume from is damaged.
     """
     require_modules("torch", "transformers", "safetensors")
     chosen = LearntSettings(**{"seed": seed, **settings})
     world = scenario if isinstance(scenario, Scenario) else load_scenario(scenario)
     usual = LearntSettings()
     of_one = chosen.model_copy(update={name: getattr(usual, name) for name in _OF_STAGE_TWO})
-    config = PlannerConfig(stage=2, scenario=world, settings=chosen)
+    grown = None if trees is None else _trees_of(Path(trees), chosen, world)
+    config = PlannerConfig(stage=2, scenario=world, settings=chosen, **({} if grown is None else {"data": grown.about}))
     first_config = PlannerConfig(stage=1, scenario=world, settings=of_one)
     first = Path(out) / STAGE_ONE if sft is None else Path(sft)
     if sft is not None:
@@ -81,7 +94,7 @@ def train_toolplanner(
                 done = stage_one.done() or _supervise(stage_one, of_one, world, shown, device, save_every, chosen.rank_steps)
             if not done.finished:
                 return done
-        return run.done() or _rank(run, first, chosen, world, shown, device, save_every)
+        return run.done() or _rank(run, first, chosen, world, shown, device, save_every, grown)
 
 
 def _supervise(
@@ -115,6 +128,7 @@ def _rank(
     shown: Demonstrations,
     device: str,
     save_every: int,
+    grown: "_Trees | None",
 ) -> TrainingResult:
     from costgym.agents.checkpoints import load_weights, newest
     from costgym.agents.toolplanner.language_model import PlannerModel, load_tokenizer
@@ -123,7 +137,7 @@ def _rank(
 
     model = PlannerModel(settings, load_tokenizer(settings, first), device)
     load_weights(newest(first), model.weights())
-    trees = _trees(run, first, settings, scenario, model)
+    trees = grown.trees if grown is not None else _trees(run, first, settings, scenario, model)
     pairs = ranked_pairs(trees, training_scenario(scenario, settings).build().catalog, settings)
     if not pairs:
         raise ConfigError(
@@ -137,13 +151,34 @@ def _rank(
     return optimise(run, RankingLearner(model, settings, scenario, pairs, shown), save_every, before=settings.steps)
 
 
+class _Trees(NamedTuple):
+    """The solution trees of another run, and what identifies them."""
+
+    trees: list[GrownTree]
+    about: tuple[str, ...]
+
+
+def _trees_of(folder: Path, settings: LearntSettings, scenario: Scenario) -> _Trees:
+    """Return the solution trees that another run has grown; raises DataError where there are none, or of another world."""
+    if read_config(folder, PlannerConfig).scenario != scenario:
+        raise DataError(folder, "its solution trees are of another scenario; train both stages in the same")
+    path = folder / _name_of_trees(settings)
+    if not path.is_file():
+        raise DataError(path, "is missing; expected the folder of a stage 1 that a stage 2 has grown as many trees with")
+    return _Trees(read_trees(path), named_files([path], MAX_TREES_BYTES))
+
+
+def _name_of_trees(settings: LearntSettings) -> str:
+    return f"trees-{settings.rank_tasks}-{settings.temperature:g}.jsonl"
+
+
 def _trees(
     run: TrainingRun, first: Path, settings: LearntSettings, scenario: Scenario, model: "PlannerModel"
 ) -> list[GrownTree]:
     """Return the solution trees of stage 1's policy; they are stored one per line, and a resumed run continues the file."""
     from costgym.agents.toolplanner.learnt import LearntPlanner
 
-    path = first / f"trees-{settings.rank_tasks}-{settings.temperature:g}.jsonl"
+    path = first / _name_of_trees(settings)
     keep_lines(path, 10**9)
     there = len(read_lines(path))
     model.network.eval()
