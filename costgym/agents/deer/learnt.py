@@ -13,7 +13,7 @@ from costgym.agents.deer.deciders import DeerAgent, TrainedDecider
 from costgym.agents.deer.language_model import next_scores, next_texts, small_model
 from costgym.agents.deer.settings import TOKENIZER, DeerConfig
 from costgym.agents.deer.writing import Writing, completion_ids, prompt_ids, read_call
-from costgym.agents.networks import multiplied, not_finite, published_model, trained_weights, without_adapters
+from costgym.agents.networks import multiplied, not_finite, published_model, trained_weights
 from costgym.agents.settings import read_config
 from costgym.simulators.errors import ConfigError, DataError, require
 from costgym.simulators.retrieval.sentences import is_sentence_encoder, sentence_embedding
@@ -101,11 +101,7 @@ def writing_of(run: DeerConfig) -> Writing:
 def build_model(run: DeerConfig, tokenizer: Any) -> Any:
     """Return the model of a run before its training."""
     if not run.settings.small:
-        model = published_model(run.settings)
-        if not require("torch", "train").cuda.is_available():
-            # the fused attention's backward pass takes a third of a step on a processor
-            without_adapters(model).set_attn_implementation("eager")
-        return model
+        return published_model(run.settings)
     return small_model(len(tokenizer), run.settings, tokenizer.pad_token_id, tokenizer.eos_token_id)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from costgym.agents.deer.language_model import IGNORED, completion_loss
 from costgym.agents.deer.settings import DeerSettings
-from costgym.agents.networks import multiplied, padded, trained_weights
+from costgym.agents.networks import multiplied, padded, trained_weights, without_adapters
 from costgym.experiments.train.deer.rows import LEARNT, RECENT, TokenRow, learning_order
 from costgym.experiments.train.loop import Learner, Loss
 
@@ -33,6 +33,7 @@ class DeerLearner(Learner):
         self._recent: list[float] = []  # accuracies of the last retrieval steps, each measured before the weight update
         self._rows: Sequence[TokenRow] = decisions
         self._order: Sequence[int] = ()
+        self._attend("eager")
 
     @property
     def steps(self) -> int:
@@ -77,7 +78,14 @@ class DeerLearner(Learner):
         with multiplied(self.settings, device):
             return completion_loss(self.model, ids.to(device), mask.to(device), labels.to(device))
 
+    def _attend(self, how: str) -> None:
+        """Choose the attention of a published model on a processor, where the fused one's backward pass takes a third of a step;
+        forward, the other one only takes memory."""
+        if not self.settings.small and self.model.device.type == "cpu":
+            without_adapters(self.model).set_attn_implementation(how)
+
     def check(self) -> dict[str, float]:
+        self._attend("sdpa")
         self.model.eval()
         metrics = self.measure()
         if self._most:
