@@ -44,8 +44,9 @@ def reproduce(
     `episodes` counts those per agent (and level, or scale), each on a different task; None for `Paper.episodes`. `out` is the
     folder of the runs, which a later call continues; None for a temporary one. `data` is a ToolDEER folder, for "deer" only, on
     which policies are trained and whose samples are played first; `models` are what they are made of: "small", "minilm" (by
-    default both, as far as their extras are installed), or language models and sentence encoders by id or folder. `steps` are
-    the optimiser steps of each trained policy, for "catp", and "deer" with a folder. `world` is its version; DEER's has one.
+    default both, as far as their extras are installed), language models and sentence encoders by id or folder, or finished runs
+    as ``deer:RUN``. `steps` are the optimiser steps of each trained policy, for "catp", and "deer" with a folder. `world` is
+    its version; DEER's has one.
 
     Returns ``{"paper": rows, "ours": rows, "effects": rows}``, for "btp", "catp" and "toolplanner" also ``"differences"`` (an
     agent less another one, with paired intervals), for "btp" and "catp" ``"curves"``, for "btp" ``"experience"``. Rows have the

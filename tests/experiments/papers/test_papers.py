@@ -18,7 +18,7 @@ from costgym.cli.learn.reproduce import print_reproduction
 from costgym.experiments.papers import btp, deer, ecoact, toolplanner
 from costgym.experiments.papers.claims import QUALITY_MARGIN, UNPUBLISHED, Printed, counted, effect, two_sided
 from costgym.experiments.papers.page import write_page
-from costgym.experiments.papers.paper import PUBLISHED_ROWS, Paper, Tables, published
+from costgym.experiments.papers.paper import PUBLISHED_ROWS, Job, Paper, Tables, published
 from costgym.experiments.papers.playing import enlarged
 from costgym.experiments.papers.reproduce import PAPERS, reproduce
 from costgym.experiments.papers.tables import effect_lines, notes, tables, verdict
@@ -239,14 +239,20 @@ def test_ecoact_saves_most_where_tools_are_many() -> None:
 
 
 @pytest.mark.slow
-def test_deer_on_its_authors_samples() -> None:
+def test_deer_on_its_authors_samples(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="the train extra is not installed")
     data = str(shared("data/toolbench_family/tooldeer"))
-    rows = reproduce("deer", data=data, episodes=40, steps=2, models=("small",))["ours"]
+    rows = reproduce("deer", data=data, episodes=40, steps=2, models=("small",), out=tmp_path)["ours"]
     authors = {(row["split"], row["agent"]) for row in rows if row["protocol"] == "authors"}
     sets = ("valid", "test", "toolbench", "toolcorpus")
     assert {(name, agent) for name in sets for agent in ("deer-rule", "zoo:deer", "deer:small")} <= authors
     assert rows[0]["protocol"] == "authors"
+    run = f"deer:{tmp_path / 'policies' / 'small'}"  # a finished run is scored as it is
+    again = deer.authors_rows(Job(0, 40, 1, tmp_path / "again", data=data, models=(run,)))
+    figures = [{name: row[name] for name in ("split", "p_ds", "p_dc") if name in row} for row in again if row["agent"] == run]
+    trained = [row for row in rows if row["agent"] == "deer:small" and row["protocol"] == "authors"]
+    assert figures == [{name: row[name] for name in ("split", "p_ds", "p_dc") if name in row} for row in trained]
+    assert len(figures) == 4 and not (tmp_path / "again").exists()
 
 
 def test_deers_claims_on_its_authors_samples_are_beside_the_printed_figures_and_about_the_best_on_valid() -> None:

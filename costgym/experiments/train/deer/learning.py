@@ -79,8 +79,8 @@ class DeerLearner(Learner):
             return completion_loss(self.model, ids.to(device), mask.to(device), labels.to(device))
 
     def _attend(self, how: str) -> None:
-        """Choose the attention of a published model on a processor, where the fused one's backward pass takes a third of a step;
-        forward, the other one only takes memory."""
+        """Choose the attention of a published model on a processor: the fused one's backward pass takes a third of a step there,
+        and forward the other one only takes memory."""
         if not self.settings.small and self.model.device.type == "cpu":
             without_adapters(self.model).set_attn_implementation(how)
 
