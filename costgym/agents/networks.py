@@ -1,7 +1,7 @@
 """Transformers that trained policies stand on: small ones made from a config, and published ones with adapters."""
 
+import math
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from costgym.simulators.errors import ConfigError, InfrastructureError, require
@@ -93,12 +93,17 @@ def without_adapters(model: Any) -> Any:
     return model.get_base_model() if hasattr(model, "get_base_model") else model
 
 
-def padded(rows: Sequence[Sequence[int]], pad: int) -> tuple[Any, Any]:
-    """Put rows of numbers into one tensor, padded at the end, with the mask of what is not padding.  # (rows, longest) each"""
+def padded(rows: Sequence[Sequence[int]], pad: int, multiple: int = 1) -> tuple[Any, Any]:
+    """Put rows of numbers into one tensor, padded at the end to the longest, or to a multiple of that many, with the mask of
+    what is not padding.  # (rows, longest) each"""
     torch = require("torch", "train")
-    fill = partial(torch.nn.utils.rnn.pad_sequence, batch_first=True)
-    there = [torch.ones(len(row), dtype=torch.long) for row in rows]
-    return fill([torch.tensor(row) for row in rows], padding_value=pad), fill(there)
+    longest = multiple * math.ceil(max(map(len, rows), default=0) / multiple)
+    numbers = torch.full((len(rows), longest), pad, dtype=torch.long)
+    there = torch.zeros_like(numbers)
+    for index, row in enumerate(rows):
+        numbers[index, : len(row)] = torch.tensor(row, dtype=torch.long)
+        there[index, : len(row)] = 1
+    return numbers, there
 
 
 def adapters(rank: int, vectors: Mapping[str, Sequence[int]] | None = None) -> Any:

@@ -10,6 +10,9 @@ from costgym.agents.networks import multiplied, padded, trained_weights, without
 from costgym.experiments.train.deer.rows import LEARNT, RECENT, TokenRow, learning_order
 from costgym.experiments.train.loop import Learner, Loss
 
+_FEW_LENGTHS = 16
+"""Batches of a published model are as long as a multiple of it: torch keeps memory for each shape that it has multiplied."""
+
 
 class DeerLearner(Learner):
     """Trains a causal language model on the labelled tokens of rows: those of retrieval pre-training in their order (empty for
@@ -72,15 +75,16 @@ class DeerLearner(Learner):
         return self._loss([self._rows[index] for index in self._order[start : start + batch]])[0], {}
 
     def _loss(self, rows: Sequence[TokenRow]) -> tuple[Any, Any]:
-        ids, mask = padded([row.input_ids for row in rows], self.pad)
-        labels, _ = padded([row.labels for row in rows], IGNORED)
+        multiple = 1 if self.settings.small else _FEW_LENGTHS
+        ids, mask = padded([row.input_ids for row in rows], self.pad, multiple)
+        labels, _ = padded([row.labels for row in rows], IGNORED, multiple)
         device = next(iter(self.weights.values())).device
         with multiplied(self.settings, device):
             return completion_loss(self.model, ids.to(device), mask.to(device), labels.to(device))
 
     def _attend(self, how: str) -> None:
-        """Choose the attention of a published model on a processor: the fused one's backward pass takes a third of a step there,
-        and forward the other one only takes memory."""
+        """Choose the attention of a published model on a processor: the fused one's backward pass takes a third of a step, and
+        forward the other one only takes memory."""
         if not self.settings.small and self.model.device.type == "cpu":
             without_adapters(self.model).set_attn_implementation(how)
 
