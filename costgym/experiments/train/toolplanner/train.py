@@ -80,7 +80,7 @@ def train_toolplanner(
     usual = LearntSettings()
     of_one = chosen.model_copy(update={name: getattr(usual, name) for name in _OF_STAGE_TWO})
     grown = None if trees is None else _trees_of(Path(trees), chosen, world)
-    config = PlannerConfig(stage=2, scenario=world, settings=chosen, **({} if grown is None else {"data": grown.about}))
+    config = PlannerConfig(stage=2, scenario=world, settings=chosen, data=() if grown is None else grown.about)
     first_config = PlannerConfig(stage=1, scenario=world, settings=of_one)
     first = Path(out) / STAGE_ONE if sft is None else Path(sft)
     if sft is not None:
