@@ -163,7 +163,7 @@ class CatpPolicy(nn.Module):  # type: ignore[misc]
         return torch.cat([self.tool_head(at_position), self.dependency_head(at_position)], dim=-1)[..., self.order]
 
     def _hidden(self, batch: Batch, level: Tensor, table: Tensor, body: Tensor, present: Tensor) -> Tensor:
-        """What the model makes of each position of the body behind its prompt.  # (B, L, width)"""
+        """Return the last hidden states of the body, which follows its prompt.  # (B, L, width)"""
         if self.settings.small:
             prompt, seen = self._prompt(batch, level, table)
             there = torch.cat([seen, present], dim=1)
