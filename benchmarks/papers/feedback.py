@@ -9,8 +9,8 @@ goes on.
 
     python benchmarks/papers/feedback.py --model models/smollm2 --seeds 0 --out runs/feedback --json runs/smollm2.json
 
-With `--model` a published model learns both stages, in fewer steps, from the demonstrations of the small policy and the trees
-that it has grown; the two stages are the rows, beside the small policy's.
+With `--model` a published model learns both stages, in fewer steps, from the same demonstrations and the trees that the small
+policy has grown; the two stages are the rows, beside the small policy's.
 """
 
 import argparse

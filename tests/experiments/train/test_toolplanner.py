@@ -313,6 +313,7 @@ def test_stage_two_may_learn_from_the_trees_of_another_stage_one(tmp_path, finis
     for changed, problem in (
         ({"rank_tasks": 5}, r"trees-5-1\.jsonl.*missing"),
         ({"scenario": "marketplace-small"}, "another scenario"),
+        ({"tags": False}, "other parts"),
     ):
         options = {"scenario": WORLD, **TINY, **changed}
         with pytest.raises(DataError, match=problem):

@@ -36,6 +36,7 @@ class DeerLearner(Learner):
         self._recent: list[float] = []  # accuracies of the last retrieval steps, each measured before the weight update
         self._rows: Sequence[TokenRow] = decisions
         self._order: Sequence[int] = ()
+        self._fused = "" if settings.small else without_adapters(model).config._attn_implementation
         self._attend("eager")
 
     @property
@@ -89,7 +90,7 @@ class DeerLearner(Learner):
             without_adapters(self.model).set_attn_implementation(how)
 
     def check(self) -> dict[str, float]:
-        self._attend("sdpa")
+        self._attend(self._fused)
         self.model.eval()
         metrics = self.measure()
         if self._most:

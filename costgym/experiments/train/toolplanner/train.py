@@ -159,13 +159,18 @@ class _Trees(NamedTuple):
 
 
 def _trees_of(folder: Path, settings: LearntSettings, scenario: Scenario) -> _Trees:
-    """Return the solution trees that another run has grown; raises DataError where there are none, or of another world."""
-    if read_config(folder, PlannerConfig).scenario != scenario:
+    """Return the solution trees that another run has grown; raises DataError where there are none, of another world, or of a
+    model that writes tags or paths where this one does not."""
+    run = read_config(folder, PlannerConfig)
+    if run.scenario != scenario:
         raise DataError(folder, "its solution trees are of another scenario; train both stages in the same")
+    if (run.settings.tags, run.settings.path) != (settings.tags, settings.path):
+        raise DataError(folder, "its solution trees have other parts (tags, path); train both stages with the same")
     path = folder / _name_of_trees(settings)
     if not path.is_file():
         raise DataError(path, "is missing; expected the folder of a stage 1 that a stage 2 has grown as many trees with")
-    return _Trees(read_trees(path), named_files([path], MAX_TREES_BYTES))
+    about = named_files([path], MAX_TREES_BYTES)  # which refuses too large a file before its trees are read
+    return _Trees(read_trees(path), about)
 
 
 def _name_of_trees(settings: LearntSettings) -> str:
