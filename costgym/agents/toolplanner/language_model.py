@@ -32,10 +32,11 @@ _MAX_POSITIONS = 4096
 
 
 class Tokens(NamedTuple):
-    """Token numbers, and which of them are to be learnt."""
+    """Token numbers, and which of them are to be learnt; of a text with two endings, where each of them begins."""
 
     tokens: list[int]
     learnt: list[bool]
+    endings: tuple[int, int] | None = None  # the second ending stands behind the first, and follows what is before both
 
 
 class ReadContext(NamedTuple):
@@ -99,8 +100,13 @@ class PlannerModel:
         # padding stands at the end, where causal attention never looks back to it
         causal = without_adapters(self.network)
         body = getattr(causal, causal.base_model_prefix)
+        before = torch.arange(tokens.shape[1] - 1, device=self.device).repeat(len(sequences), 1)  # where each token is foretold
+        for row, sequence in enumerate(sequences):
+            if sequence.endings is not None:
+                before[row, sequence.endings[1] - 1] = sequence.endings[0] - 1
         with multiplied(self.settings, self.device):
-            hidden: Tensor = body(tokens, use_cache=False).last_hidden_state[:, :-1]
+            read: Tensor = body(tokens, use_cache=False, **_endings(sequences, tokens)).last_hidden_state
+            hidden = read.gather(1, before[..., None].expand(-1, -1, read.shape[-1]))
             logits = causal.get_output_embeddings()(hidden[counts])  # (how many count, vocabulary)
         scores = torch.zeros(counts.shape, device=self.device)
         chosen = F.log_softmax(logits.float(), dim=-1).gather(-1, tokens[:, 1:][counts][:, None])[:, 0]
@@ -135,6 +141,21 @@ class PlannerModel:
         read = ReadContext(context, output.past_key_values, F.log_softmax(output.logits[0, -1].float(), dim=-1))
         known.append(read)
         return read
+
+
+def _endings(sequences: Sequence[Tokens], tokens: Tensor) -> dict[str, Tensor]:
+    """Return the positions (B, L) and the attention (B, 1, L, L) with which each of two endings follows the text before both,
+    and neither sees the other; none where no text has two."""
+    if all(sequence.endings is None for sequence in sequences):
+        return {}
+    places = torch.arange(tokens.shape[1], device=tokens.device)
+    positions, seen = places.repeat(len(sequences), 1), (places[:, None] >= places).repeat(len(sequences), 1, 1, 1)
+    for row, sequence in enumerate(sequences):
+        first, second = sequence.endings or (0, 0)
+        if second:
+            positions[row, second:] -= second - first
+            seen[row, 0, second:, first:second] = False
+    return {"position_ids": positions, "attention_mask": seen}
 
 
 # -- losses --------------------------------------------------------------------------------------------------------------

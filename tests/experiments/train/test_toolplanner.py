@@ -114,6 +114,21 @@ def test_log_probabilities_are_those_of_each_text_alone(model):
     assert float(logs[1, 8:].abs().sum()) == 0.0
 
 
+def test_of_two_endings_each_has_the_log_probabilities_that_it_has_alone(model):
+    before = model.sequence(TEXT[:3]).tokens
+    better, worse = model.option(" get_price of Kappa Shop"), model.option(" get_stock of a Shop and more")
+    middle = len(before) + len(better)
+    both = Tokens([*before, *better, *worse], [False] * len(before) + [True] * len([*better, *worse]), (len(before), middle))
+    whole = model.sequence(TEXT)
+    logs, counts = model.log_probabilities([whole, both])
+    alone = model.log_probabilities([whole])[0][0]
+    assert torch.allclose(logs[0, : len(alone)], alone, atol=1e-5)
+    for ending, start in ((better, len(before)), (worse, middle)):
+        wanted = model.log_probabilities([Tokens([*before, *ending], [False] * len(before) + [True] * len(ending))])[0][0]
+        assert torch.allclose(logs[1, start - 1 : start - 1 + len(ending)], wanted[len(before) - 1 :], atol=1e-5)
+    assert counts[1].sum() == len([*better, *worse])
+
+
 def test_teacher_forcing_equals_step_by_step_decoding(model):
     model.network.eval()
     context = model.sequence(TEXT[:3]).tokens

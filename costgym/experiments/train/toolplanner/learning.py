@@ -4,7 +4,7 @@ Source: ToolPlanner (arXiv 2409.14826), Section 4.4.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -95,7 +95,7 @@ class RankingLearner(_StageLearner):
         shown: Callable[[], list[Demonstration]],
     ) -> None:
         super().__init__(model, settings, scenario)
-        self._texts = [tuple(_Choice.of(model, pair.before, action) for action in (pair.better, pair.worse)) for pair in pairs]
+        self._texts = [_choice(model, pair) for pair in pairs]
         self._rehearsed: Callable[[int], list[Tokens]] | None = None
         if settings.rehearsal:
             heeded = [model.sequence(example.heeded(settings.feedback).pieces(settings)) for example in shown()]
@@ -110,13 +110,13 @@ class RankingLearner(_StageLearner):
         chance = stable_generator(settings.seed, "ranking", step)
         chosen = [levels[i] for i in chance.integers(len(levels), size=settings.rank_batch_size).tolist()]
         batch = [self._texts[indices[int(chance.integers(len(indices)))]] for indices in chosen]
-        half = len(batch)
-        both = [pair[0] for pair in batch] + [pair[1] for pair in batch]
-        logs, real = model.log_probabilities([choice.text for choice in both])
-        scores = sequence_scores(logs, _own_tokens(both, logs.shape[1]).to(logs.device))
-        ranking = ranking_loss(scores[:half], scores[half:], settings.margin)
-        sft = language_model.sft_loss(logs[:half], real[:half])
-        in_order = (scores[:half] > scores[half:]).float().mean()
+        logs, real = model.log_probabilities(batch)
+        worse = _from(batch, 1, logs)
+        better = _from(batch, 0, logs) & ~worse
+        scores = [sequence_scores(logs, real & own) for own in (better, worse)]
+        ranking = ranking_loss(*scores, settings.margin)
+        sft = language_model.sft_loss(logs, real & ~worse)
+        in_order = (scores[0] > scores[1]).float().mean()
         figures = {"sft": float(sft.detach()), "ranking": float(ranking.detach()), "in_order": float(in_order)}
         loss = sft + settings.beta * ranking
         if self._rehearsed is not None:
@@ -141,24 +141,17 @@ def _batches(sequences: Sequence[Tokens], settings: LearntSettings, name: str) -
     return drawn
 
 
-class _Choice(NamedTuple):
-    """The tokens of an action and of the text before it; `action_length` is the number of tokens of the action."""
-
-    text: Tokens
-    action_length: int
-
-    @classmethod
-    def of(cls, model: PlannerModel, before: Sequence[Piece], action: str) -> "_Choice":
-        # the ranking says nothing about the earlier rounds, the tags and the path
-        start = next(index for index, piece in enumerate(before) if piece.text == ROUND)
-        read, written, option = model.sequence(before[:start]), model.sequence(before[start:]), model.option(action)
-        learnt = [*[False] * len(read.tokens), *written.learnt, *[True] * len(option)]
-        return cls(Tokens([*read.tokens, *written.tokens, *option], learnt), len(option))
+def _choice(model: PlannerModel, pair: RankedPair) -> Tokens:
+    """Return the text before a choice with both actions as its endings."""
+    # the ranking says nothing about the earlier rounds, the tags and the path
+    start = next(index for index, piece in enumerate(pair.before) if piece.text == ROUND)
+    read, written = model.sequence(pair.before[:start]), model.sequence(pair.before[start:])
+    before, better, worse = [*read.tokens, *written.tokens], model.option(pair.better), model.option(pair.worse)
+    learnt = [*[False] * len(read.tokens), *written.learnt, *[True] * (len(better) + len(worse))]
+    return Tokens([*before, *better, *worse], learnt, (len(before), len(before) + len(better)))
 
 
-def _own_tokens(choices: Sequence[_Choice], width: int) -> Any:
-    """Return the mask of the actions' own tokens.  # (B, width)"""
-    ends = torch.tensor([len(choice.text.tokens) - 1 for choice in choices])[:, None]
-    action_lengths = torch.tensor([choice.action_length for choice in choices])[:, None]
-    positions = torch.arange(width)[None]
-    return (positions < ends) & (positions >= ends - action_lengths)
+def _from(choices: Sequence[Tokens], ending: int, logs: Any) -> Any:
+    """Return the mask of the log-probabilities from an ending of each text on.  # (B, L - 1)"""
+    starts = torch.tensor([choice.endings[ending] for choice in choices if choice.endings], device=logs.device)
+    return torch.arange(1, logs.shape[1] + 1, device=logs.device) >= starts[:, None]
