@@ -10,7 +10,7 @@ goes on.
     python benchmarks/papers/feedback.py --model models/smollm2 --seeds 0 --out runs/feedback --json runs/smollm2.json
 
 With `--model` a published model learns both stages, in fewer steps, from the same demonstrations and the trees that the small
-policy has grown; the two stages are the rows, beside the small policy's.
+policy has grown; the two stages are the rows, beside the small policy's. Its learning rate is the one of `tags.py`.
 """
 
 import argparse
@@ -31,35 +31,38 @@ from costgym.simulators.scenario import load_scenario
 from costgym.simulators.tasks import LEVELS
 from costgym.simulators.threads import torch_threads
 
-LENGTHS = {"tasks": 1500, "steps": 600, "rank_tasks": 1000, "rank_steps": 200}
+LENGTHS: dict[str, Any] = {"tasks": 1500, "steps": 600, "rank_tasks": 1000, "rank_steps": 200}
 PARTS: dict[str, dict[str, Any]] = {
     "both": {},
     "without-completion": {"completion": False},
     "without-following": {"following": False},
 }
-MODEL_LENGTHS = {"steps": 150, "batch_size": 8, "rank_steps": 60, "rank_batch_size": 6}
+MODEL_LENGTHS: dict[str, Any] = {"batch_size": 8, "rank_batch_size": 6, "learning_rate": 5e-4, "warmup_steps": 10}
 BASE, NEITHER = "dfsdt", "without-both"
 FIGURES = {"match_rate": "Match", "meaningful_rate": "Pass", "win_rate": "Win"}
 
 
-def train(seed: int, model: str | None) -> list[str]:
-    """Train the four of a seed, or both stages of a model, or find them in their folders; return their agents' names."""
+def train(seed: int, settings: dict[str, Any] | None) -> list[str]:
+    """Train the four of a seed, or both stages of a published model with some settings, or find them in their folders; return
+    their agents' names."""
     first = Path(f"both-{seed}") / STAGE_ONE
-    if model is not None:
+    if settings is not None:
+        name = Path(settings["model"]).name
         train_toolplanner(f"both-{seed}", seed=seed, device="cpu", **LENGTHS)
-        large = Path(f"{Path(model).name}-{seed}")
-        train_toolplanner(large, seed=seed, model=model, trees=first, save_every=25, **{**LENGTHS, **MODEL_LENGTHS})
-        stage_one = Path(f"{Path(model).name}-stage-1-{seed}")
-        if not stage_one.exists():
-            stage_one.symlink_to(large / STAGE_ONE)
-        return [f"toolplanner:{folder}" for folder in (f"both-{seed}", stage_one, large)]
+        train_toolplanner(f"{name}-{seed}", seed=seed, trees=first, save_every=10, **{**LENGTHS, **MODEL_LENGTHS, **settings})
+        linked(f"{name}-stage-1-{seed}", Path(f"{name}-{seed}") / STAGE_ONE)
+        return [f"toolplanner:{folder}-{seed}" for folder in ("both", f"{name}-stage-1", name)]
     for name, change in PARTS.items():
         sft = None if name == "both" else first
         train_toolplanner(f"{name}-{seed}", seed=seed, sft=sft, device="cpu", **LENGTHS, **change)
-    neither = Path(f"{NEITHER}-{seed}")
-    if not neither.exists():
-        neither.symlink_to(first)
+    linked(f"{NEITHER}-{seed}", first)
     return [f"toolplanner:{name}-{seed}" for name in (*PARTS, NEITHER)]
+
+
+def linked(name: str, run: Path) -> None:
+    """Let a run be found under another name."""
+    if not Path(name).exists():
+        Path(name).symlink_to(run)
 
 
 def play(seed: int, agents: list[str], episodes: int, jobs: int) -> dict[tuple[str, str], Row]:
@@ -76,17 +79,23 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/feedback"))
     parser.add_argument("--episodes", type=int, default=20, help="tasks at each of the five instruction levels")
     parser.add_argument("--model", help="folder of a published model, which learns both stages")
+    parser.add_argument("--steps", type=int, default=150, help="of the published model's stage 1")
+    parser.add_argument("--rank-steps", type=int, default=60, help="of its stage 2")
+    parser.add_argument("--bf16", action=argparse.BooleanOptionalAction, default=True, help="multiply in bfloat16")
     parser.add_argument("--seeds", default="0,1,2,3,4")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--json", type=Path)
     chosen = parser.parse_args()
     report = chosen.json and chosen.json.absolute()
-    model = chosen.model and str(Path(chosen.model).absolute())
+    settings = None
+    if chosen.model is not None:
+        settings = {"model": str(Path(chosen.model).absolute()), "bf16": chosen.bf16}
+        settings.update(steps=chosen.steps, rank_steps=chosen.rank_steps)
     chosen.out.mkdir(parents=True, exist_ok=True)
     os.chdir(chosen.out)  # an agent's name holds its run, and names files
     seeds = [int(seed) for seed in chosen.seeds.split(",")]
     with torch_threads(1):
-        tables = [play(seed, train(seed, model), chosen.episodes, chosen.jobs) for seed in seeds]
+        tables = [play(seed, train(seed, settings), chosen.episodes, chosen.jobs) for seed in seeds]
     rows = []
     for agent in dict.fromkeys(agent for agent, _ in tables[0]):
         for level in LEVELS:
@@ -99,7 +108,7 @@ def main() -> None:
                     if agent != "both":
                         row[f"{title} less both"] = over_seeds([a - b for a, b in zip(values, both, strict=True)])
             rows.append(row)
-    lengths = {**LENGTHS, **(MODEL_LENGTHS if model else {})}
+    lengths = {**LENGTHS, **({**MODEL_LENGTHS, **settings, "model": Path(chosen.model).name} if settings else {})}
     write_report({"command": "python benchmarks/papers/feedback.py", **lengths, "rows": rows}, report)
 
 
