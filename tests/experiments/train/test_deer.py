@@ -2,6 +2,7 @@
 
 import json
 import math
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -189,6 +190,23 @@ def test_gradients_are_in_the_adapters_alone_and_in_full_precision(tmp_path, bf1
     assert {weight.dtype for weight in trained_weights(model).values()} == {torch.float32}
     with_gradient = {name for name, weight in model.named_parameters() if weight.grad is not None}
     assert with_gradient == set(trained_weights(model)) and all("lora_" in name for name in with_gradient)
+
+
+@pytest.mark.parametrize("bf16", [True, False])
+@pytest.mark.parametrize("processor", ["AVX2", "AVX512"])
+def test_bfloat16_on_a_processor_without_it_warns(tmp_path, monkeypatch, bf16, processor):
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("peft")
+    from costgym.agents.deer.language_model import small_model
+    from costgym.agents.networks import published_model
+
+    small_model(12, DeerSettings(hidden_size=16), 0, 1).save_pretrained(tmp_path)
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: processor)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        published_model(DeerSettings(model=str(tmp_path), lora_rank=2, bf16=bf16))
+    assert any("--no-bf16" in str(warning.message) for warning in said) == (bf16 and processor == "AVX2")
 
 
 # -- a folder of recorded samples ---------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from costgym.agents.toolplanner.learnt import LearntPlanner
 from costgym.agents.toolplanner.settings import LearntSettings
 from costgym.agents.toolplanner.tags import gold_tools
 from costgym.agents.toolplanner.tree import called_tools, final_solution, match, passed
-from costgym.agents.toolplanner.words import ROUND, Piece
+from costgym.agents.toolplanner.words import ROUND
 from costgym.experiments.play.episodes import play
 from costgym.experiments.train.loop import Learner, Loss
 from costgym.experiments.train.toolplanner.data import Demonstration, RankedPair, text_env, training_scenario
