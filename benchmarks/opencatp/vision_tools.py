@@ -207,7 +207,7 @@ def _trained(
     weights = dict(network.named_parameters())
     mean = 0.0
     for step in range(steps):
-        value, _ = take_step(optimiser, weights, lambda: (loss(network), {}), 1.0, step)
+        value, _ = take_step(optimiser, weights, lambda: [(loss(network), {})], 1.0, step)
         schedule.step()
         mean += 0.02 * (value - mean) if step else value
         if run.callback.on_step(TrainingStep(tool, step + 1, step + 1, steps, {"loss": mean})) is True:

@@ -37,7 +37,7 @@ PARTS: dict[str, dict[str, Any]] = {
     "without-completion": {"completion": False},
     "without-following": {"following": False},
 }
-MODEL_LENGTHS: dict[str, Any] = {"batch_size": 8, "rank_batch_size": 6, "learning_rate": 5e-4, "warmup_steps": 10}
+MODEL_SETTINGS: dict[str, Any] = {"learning_rate": 5e-4, "warmup_steps": 10}
 BASE, NEITHER = "dfsdt", "without-both"
 FIGURES = {"match_rate": "Match", "meaningful_rate": "Pass", "win_rate": "Win"}
 
@@ -49,7 +49,7 @@ def train(seed: int, settings: dict[str, Any] | None) -> list[str]:
     if settings is not None:
         name = Path(settings["model"]).name
         train_toolplanner(f"both-{seed}", seed=seed, device="cpu", **LENGTHS)
-        train_toolplanner(f"{name}-{seed}", seed=seed, trees=first, save_every=10, **{**LENGTHS, **MODEL_LENGTHS, **settings})
+        train_toolplanner(f"{name}-{seed}", seed=seed, trees=first, save_every=10, **{**LENGTHS, **MODEL_SETTINGS, **settings})
         linked(f"{name}-stage-1-{seed}", Path(f"{name}-{seed}") / STAGE_ONE)
         return [f"toolplanner:{folder}-{seed}" for folder in ("both", f"{name}-stage-1", name)]
     for name, change in PARTS.items():
@@ -81,6 +81,7 @@ def main() -> None:
     parser.add_argument("--model", help="folder of a published model, which learns both stages")
     parser.add_argument("--steps", type=int, default=150, help="of the published model's stage 1")
     parser.add_argument("--rank-steps", type=int, default=60, help="of its stage 2")
+    parser.add_argument("--batch-size", type=int, default=8, help="texts of a step of its stage 1; stage 2 takes 3 pairs for 4")
     parser.add_argument("--bf16", action=argparse.BooleanOptionalAction, default=True, help="multiply in bfloat16")
     parser.add_argument("--seeds", default="0,1,2,3,4")
     parser.add_argument("--jobs", type=int, default=1)
@@ -91,6 +92,7 @@ def main() -> None:
     if chosen.model is not None:
         settings = {"model": str(Path(chosen.model).absolute()), "bf16": chosen.bf16}
         settings.update(steps=chosen.steps, rank_steps=chosen.rank_steps)
+        settings.update(batch_size=chosen.batch_size, rank_batch_size=max(1, chosen.batch_size * 3 // 4))
     chosen.out.mkdir(parents=True, exist_ok=True)
     os.chdir(chosen.out)  # an agent's name holds its run, and names files
     seeds = [int(seed) for seed in chosen.seeds.split(",")]
@@ -108,7 +110,7 @@ def main() -> None:
                     if agent != "both":
                         row[f"{title} less both"] = over_seeds([a - b for a, b in zip(values, both, strict=True)])
             rows.append(row)
-    lengths = {**LENGTHS, **({**MODEL_LENGTHS, **settings, "model": Path(chosen.model).name} if settings else {})}
+    lengths = {**LENGTHS, **({**MODEL_SETTINGS, **settings, "model": Path(chosen.model).name} if settings else {})}
     write_report({"command": "python benchmarks/papers/feedback.py", **lengths, "rows": rows}, report)
 
 

@@ -118,7 +118,7 @@ def train(pairs: Sequence[tuple[str, str]], folder: Path, settings: DeerSettings
             tensors = [tensor.to(model.device) for tensor in (ids, mask, labels)]
             with multiplied(settings, model.device):
                 loss, _ = take_step(
-                    optimizer, weights, lambda tensors=tensors: (completion_loss(model, *tensors)[0], {}), 1.0, step
+                    optimizer, weights, lambda tensors=tensors: [(completion_loss(model, *tensors)[0], {})], 1.0, step
                 )
             print(f"step {step + 1} of {settings.steps}: loss {loss:.3f}", file=sys.stderr)
         folder.mkdir(parents=True, exist_ok=True)

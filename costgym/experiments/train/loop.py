@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -52,6 +52,11 @@ class Learner(ABC):
     def loss(self, step: int) -> Loss:
         """Compute the loss of a step; random draws depend on the seed and the step number alone."""
 
+    def losses(self, step: int) -> Iterator[Loss]:
+        """Compute the parts of the loss of a step, of which each is differentiated before the next is computed: what the
+        gradient of one needs is in memory alone."""
+        yield self.loss(step)
+
     def check(self) -> dict[str, float]:
         """Evaluate the weights and return metrics by name; called at the end and every `check_every` steps."""
         return {}
@@ -95,7 +100,9 @@ def optimise(
         # seeded by step: a resumed run draws the dropout that the uninterrupted one drew
         chance = stable_integer(learner.seed, *learner.random_key, step) >> 1
         with own_chance(chance):
-            loss, figures = take_step(optimizer, weights, partial(learner.loss, step), learner.max_grad_norm, step, checkpoint)
+            loss, figures = take_step(
+                optimizer, weights, partial(learner.losses, step), learner.max_grad_norm, step, checkpoint
+            )
         step += 1
         last = step >= learner.steps
         # before a checkpoint is written, so that the last one is always good
@@ -118,19 +125,21 @@ def optimise(
 def take_step(
     optimizer: Any,
     weights: Mapping[str, Any],
-    loss: Callable[[], Loss],
+    losses: Callable[[], Iterable[Loss]],
     max_grad_norm: float,
     step: int,
     checkpoint: object = None,
 ) -> tuple[float, dict[str, float]]:
-    """Take one step of an optimiser; returns the loss and the further values of the loss function. Raises TrainingFailed if the
-    loss is not finite, with the step's number and the last good checkpoint."""
-    value, figures = loss()
-    number = float(value.detach())
-    if not math.isfinite(number):
-        raise TrainingFailed(step, f"the loss is {number}", checkpoint)
+    """Take one step of an optimiser; returns the sum of the losses and their further values. Raises TrainingFailed if a loss is
+    not finite, with the step's number and the last good checkpoint."""
+    number, figures = 0.0, {}
     optimizer.zero_grad(set_to_none=True)
-    value.backward()
+    for value, values in losses():
+        number += float(value.detach())
+        if not math.isfinite(number):
+            raise TrainingFailed(step, f"the loss is {number}", checkpoint)
+        value.backward()
+        figures.update(values)
     torch.nn.utils.clip_grad_norm_(list(weights.values()), max_grad_norm)
     optimizer.step()
     return number, figures

@@ -95,6 +95,27 @@ def test_a_finished_run_is_checked_again_where_its_metrics_are_gone(run: Trainin
     assert optimise(run, learner) == first and learner.noise == []
 
 
+def test_a_loss_in_parts_is_their_sum(run: TrainingRun, tmp_path: Path) -> None:
+    class Halved(Parabola):
+        def losses(self, step: int) -> Iterator[Loss]:
+            for part in (1, 3):
+                value = ((self.weight - 3.0) ** 2).sum() * part / 4
+                yield value, {f"part {part}": float(value.detach())}
+
+    class Whole(Parabola):
+        def loss(self, step: int) -> Loss:
+            return ((self.weight - 3.0) ** 2).sum(), {}
+
+    whole, halved = Whole(), Halved()
+    optimise(run, whole)
+    with open_run(tmp_path / "parts", CONFIG) as parts:
+        optimise(parts, halved)
+    assert float(halved.weight.detach()) == pytest.approx(float(whole.weight.detach()), rel=1e-6)
+    for line, expected in zip(read_curve(tmp_path / "parts"), read_curve(run.folder), strict=True):
+        assert line["loss"] == pytest.approx(expected["loss"], rel=1e-6)
+        assert 3 * line["part 1"] == pytest.approx(line["part 3"])
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_a_loss_that_is_no_finite_number_ends_the_run(run: TrainingRun, value: float) -> None:
     class Broken(Parabola):

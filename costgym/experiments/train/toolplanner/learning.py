@@ -3,7 +3,7 @@
 Source: ToolPlanner (arXiv 2409.14826), Section 4.4.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -111,19 +111,20 @@ class RankingLearner(_StageLearner):
         chosen = [levels[i] for i in chance.integers(len(levels), size=settings.rank_batch_size).tolist()]
         batch = [self._texts[indices[int(chance.integers(len(indices)))]] for indices in chosen]
         logs, real = model.log_probabilities(batch)
-        worse = _from(batch, 1, logs)
-        better = _from(batch, 0, logs) & ~worse
-        scores = [sequence_scores(logs, real & own) for own in (better, worse)]
-        ranking = ranking_loss(*scores, settings.margin)
-        sft = language_model.sft_loss(logs, real & ~worse)
-        in_order = (scores[0] > scores[1]).float().mean()
+        second = _from(batch, 1, logs)
+        better = sequence_scores(logs, real & _from(batch, 0, logs) & ~second)
+        worse = sequence_scores(logs, real & second)
+        ranking = ranking_loss(better, worse, settings.margin)
+        sft = language_model.sft_loss(logs, real & ~second)
+        in_order = (better > worse).float().mean()
         figures = {"sft": float(sft.detach()), "ranking": float(ranking.detach()), "in_order": float(in_order)}
-        loss = sft + settings.beta * ranking
+        return sft + settings.beta * ranking, figures
+
+    def losses(self, step: int) -> Iterator[Loss]:
+        yield self.loss(step)
         if self._rehearsed is not None:
-            again = language_model.sft_loss(*model.log_probabilities(self._rehearsed(step)))
-            figures["rehearsal"] = float(again.detach())
-            loss = loss + settings.rehearsal * again
-        return loss, figures
+            again = language_model.sft_loss(*self.model.log_probabilities(self._rehearsed(step)))
+            yield self.settings.rehearsal * again, {"rehearsal": float(again.detach())}
 
 
 def _batches(sequences: Sequence[Tokens], settings: LearntSettings, name: str) -> Callable[[int], list[Tokens]]:
