@@ -336,6 +336,18 @@ def test_stage_two_may_learn_from_the_trees_of_another_stage_one(tmp_path, finis
         assert not (tmp_path / "none").exists()
 
 
+def test_trees_with_a_tool_that_the_world_lacks_are_refused(tmp_path, finished):
+    shutil.copytree(finished / "sft", tmp_path / "sft")
+    path = tmp_path / "sft" / "trees-6-1.jsonl"
+    for place in ("gold", "called"):
+        tree = read_trees(finished / "sft" / path.name)[0]
+        name = tree.gold[0] if place == "gold" else next(iter(tree.called()))
+        path.write_text((finished / "sft" / path.name).read_text().replace(f'"{name}"', '"no_such_tool"'))
+        with pytest.raises(DataError, match=r"trees-6-1\.jsonl.*lacks, 'no_such_tool'"):
+            train_toolplanner(tmp_path / "none", WORLD, trees=tmp_path / "sft", **TINY)
+    assert not (tmp_path / "none").exists()
+
+
 def test_damaged_files_are_refused_by_name(run):
     (newest(run) / POLICY).write_bytes(b"\x00" * 64)
     with pytest.raises(DataError, match=r"policy\.safetensors.*cannot be read as weights"):

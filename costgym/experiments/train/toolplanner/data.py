@@ -201,6 +201,14 @@ class GrownTree(BaseModel):
     gold: tuple[str, ...]  # names of the tools that the instruction names
     roots: tuple[GrownRound, ...]
 
+    def called(self) -> Iterator[str]:
+        """Yield the names of the tools of its rounds."""
+        rounds = list(self.roots)
+        while rounds:
+            step = rounds.pop()
+            rounds += step.children
+            yield from [step.tool] if step.tool else []
+
     def before(self) -> list[Piece]:
         """Return the text that precedes the rounds."""
         pieces = request_pieces(self.request)

@@ -159,8 +159,8 @@ class _Trees(NamedTuple):
 
 
 def _trees_of(folder: Path, settings: LearntSettings, scenario: Scenario) -> _Trees:
-    """Return the solution trees that another run has grown; raises DataError where there are none, of another world, or of a
-    model that writes tags or paths where this one does not."""
+    """Return the solution trees that another run has grown; raises DataError where there are none, of another world, with a
+    tool that this one lacks, or of a model that writes tags or paths where this one does not."""
     run = read_config(folder, PlannerConfig)
     if run.scenario != scenario:
         raise DataError(folder, "its solution trees are of another scenario; train both stages in the same")
@@ -170,7 +170,11 @@ def _trees_of(folder: Path, settings: LearntSettings, scenario: Scenario) -> _Tr
     if not path.is_file():
         raise DataError(path, "is missing; expected the folder of a stage 1 that a stage 2 has grown as many trees with")
     about = named_files([path], MAX_TREES_BYTES)  # which refuses too large a file before its trees are read
-    return _Trees(read_trees(path), about)
+    trees, known = read_trees(path), {tool.name for tool in training_scenario(scenario, settings).build().catalog}
+    unknown = next((name for tree in trees for name in (*tree.gold, *tree.called()) if name not in known), None)
+    if unknown is not None:
+        raise DataError(path, f"names a tool that this world lacks, {unknown!r}; expected trees that were grown in it")
+    return _Trees(trees, about)
 
 
 def _name_of_trees(settings: LearntSettings) -> str:
