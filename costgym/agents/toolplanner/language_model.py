@@ -29,6 +29,7 @@ from costgym.simulators.errors import DataError, require
 
 TOKENIZER = "tokenizer"
 _MAX_POSITIONS = 4096
+_READ_TOGETHER = 4  # options that are read together where the best is looked for
 
 
 class Tokens(NamedTuple):
@@ -112,22 +113,39 @@ class PlannerModel:
         chosen = F.log_softmax(logits.float(), dim=-1).gather(-1, tokens[:, 1:][counts][:, None])[:, 0]
         return scores.masked_scatter(counts, chosen), counts
 
-    def option_scores(self, context: Sequence[int], options: Sequence[Sequence[int]], known: list[ReadContext]) -> list[float]:
-        """The log-probability of each option as a whole, after a context, of which nothing is read again that `known` holds."""
+    def option_scores(
+        self, context: Sequence[int], options: Sequence[Sequence[int]], known: list[ReadContext], best_alone: bool = False
+    ) -> list[float]:
+        """The log-probability of each option as a whole, after a context, of which nothing is read again that `known` holds.
+
+        With `best_alone` options are read from the likeliest first token on, until no other can be the likeliest as a whole;
+        those have a score of minus infinity.
+        """
         with torch.inference_mode(), multiplied(self.settings, self.device):
-            rows = pad_sequence([torch.tensor(option) for option in options], batch_first=True).to(self.device)
-            length = rows.shape[1]
             read = self._read(list(context), known)
-            scores = read.first[rows[:, 0]].clone()
-            if length > 1:
-                # reading on changes the cache in place, and a context that is kept must stay as it was read
-                cache = copy.deepcopy(read.cache)
-                cache.batch_repeat_interleave(len(options))
-                after = F.log_softmax(self.network(rows[:, :-1], past_key_values=cache, use_cache=True).logits.float(), dim=-1)
-                token_scores = after.gather(-1, rows[:, 1:, None])[..., 0]
-                real = torch.tensor([[index < len(option) for index in range(1, length)] for option in options])
-                scores += (token_scores * real.to(self.device)).sum(-1)
+            first = read.first[torch.tensor([option[0] for option in options], device=self.device)]
+            if not best_alone:
+                return [float(score) for score in first + self._after(read, options)]
+            scores = torch.full_like(first, -torch.inf)
+            order = torch.argsort(first, descending=True, stable=True)
+            for indices in order.split(_READ_TOGETHER):
+                if first[indices[0]] < scores.max():  # a text is at most as likely as its beginning
+                    break
+                scores[indices] = first[indices] + self._after(read, [options[index] for index in indices.tolist()])
             return [float(score) for score in scores]
+
+    def _after(self, read: ReadContext, options: Sequence[Sequence[int]]) -> Tensor:
+        """Return the log-probability of what follows the first token of each option.  # (options,)"""
+        rows = pad_sequence([torch.tensor(option) for option in options], batch_first=True).to(self.device)
+        if rows.shape[1] == 1:
+            return torch.zeros(len(options), device=self.device)
+        # reading on changes the cache in place, and a context that is kept must stay as it was read
+        cache = copy.deepcopy(read.cache)
+        cache.batch_repeat_interleave(len(options))
+        after = F.log_softmax(self.network(rows[:, :-1], past_key_values=cache, use_cache=True).logits.float(), dim=-1)
+        scores = after.gather(-1, rows[:, 1:, None])[..., 0]
+        real = torch.tensor([[index < len(option) for index in range(1, rows.shape[1])] for option in options])
+        return (scores * real.to(self.device)).sum(-1)
 
     def _read(self, context: list[int], known: list[ReadContext]) -> ReadContext:
         """Read a context, from where the longest known one ends that it begins with."""

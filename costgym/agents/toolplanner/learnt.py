@@ -125,7 +125,8 @@ class LearntPlanner:
         chosen: list[Tool] = []
         while left and len(chosen) < most:
             pieces = [*self._before(marker), *list_pieces(marker, [written_tool(tool) for tool in chosen], closed=False)]
-            index = choose(self._scores(pieces, [written_tool(tool) for tool in left], [STOP] if may_stop else []))
+            written = [written_tool(tool) for tool in left]
+            index = choose(self._scores(pieces, written, [STOP] if may_stop else [], best_alone=choose is _best))
             if index == len(left):
                 break
             chosen.append(left.pop(index))
@@ -195,14 +196,18 @@ class LearntPlanner:
 
     # -- choosing --------------------------------------------------------------------------------------------------------
 
-    def _scores(self, pieces: Sequence[Piece], tools: Sequence[str], endings: Sequence[str]) -> list[float]:
-        """Log-probabilities of the tools, then of the endings, of which one is written.
+    def _scores(
+        self, pieces: Sequence[Piece], tools: Sequence[str], endings: Sequence[str], best_alone: bool = False
+    ) -> list[float]:
+        """Log-probabilities of the tools, then of the endings, of which one is written; of tools alone, with `best_alone`,
+        those that cannot be the best may have none.
 
         The tools on offer share all that the endings leave: what the model would give to tools that are not on offer says
         nothing of whether to end.
         """
         options = [self.model.option(text) for text in (*tools, *endings)]
-        scores = np.array(self.model.option_scores(self.model.sequence(pieces).tokens, options, self._contexts))
+        best_alone = best_alone and not endings  # all tools have a share in what the endings leave
+        scores = np.array(self.model.option_scores(self.model.sequence(pieces).tokens, options, self._contexts, best_alone))
         if not tools or not endings:
             return list(map(float, scores))
         # in log space, since the probabilities of whole texts underflow

@@ -156,6 +156,25 @@ def test_a_context_that_begins_with_one_that_was_read_has_the_scores_of_a_fresh_
     assert [len(one.tokens) for one in known] == [len(model.sequence(TEXT[:length]).tokens) for length in (2, 4, 3, 1)]
 
 
+def test_where_the_best_alone_counts_it_is_the_one_of_all(model, monkeypatch):
+    model.network.eval()
+    read, total = [], 0
+    after = PlannerModel._after
+    monkeypatch.setattr(PlannerModel, "_after", lambda *given: read.append(len(given[2])) or after(*given))
+    words = ("get_price", "finish", "Kappa Shop", "stock", "the", "of a", "price", "call", "Tell me")
+    options = [*(model.option(f"{first} {second}") for first in words for second in words), model.option("")]
+    for length in range(1, len(TEXT)):
+        context = model.sequence(TEXT[:length]).tokens
+        scores = model.option_scores(context, options, [])
+        read.clear()
+        best = model.option_scores(context, options, [], best_alone=True)
+        found = best.index(max(best))
+        assert best[found] == pytest.approx(scores[found], abs=1e-4) and scores[found] >= max(scores) - 1e-4
+        assert sum(read) == len([score for score in best if score > -math.inf]) <= len(options)
+        total += sum(read)
+    assert total < 0.9 * len(options) * (len(TEXT) - 1)
+
+
 def test_case_and_underscores_do_not_matter_to_the_tokenizer_and_marks_are_one_token(model):
     assert model.numbers(" get_price of Kappa Shop") == model.numbers(" Get price of kappa shop")
     assert [len(model.numbers(marker)) for marker in MARKERS] == [1] * len(MARKERS)
