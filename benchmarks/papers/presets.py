@@ -36,9 +36,11 @@ LESS = {"quality_of_plan": "less", "average_cost": "USD less", "average_seconds"
 
 
 def over_seeds(values: Sequence[float]) -> dict[str, float | list[float]]:
-    """Mean and 95 % interval."""
+    """Mean and 95 % interval; of one seed there is none."""
     mean = fmean(values)
-    half = float(t.ppf(0.975, len(values) - 1)) * stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0.0
+    if len(values) == 1:
+        return {"mean": round(mean, 4)}
+    half = float(t.ppf(0.975, len(values) - 1)) * stdev(values) / len(values) ** 0.5
     return {"mean": round(mean, 4), "ci95": [round(mean - half, 4), round(mean + half, 4)]}
 
 
