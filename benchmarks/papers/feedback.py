@@ -3,9 +3,9 @@
     python benchmarks/papers/feedback.py --seeds 0,1,2,3,4 --out runs/feedback --json benchmarks/results/feedback.json
 
 Of each seed the four share one first stage, which is the row without both, and one set of solution trees. They are played under
-the published protocol, beside plain tree search with the same limits. Differences from both kinds are paired by seed; intervals
-are Student's over the seeds, with one seed none. Runs and episodes are kept: a call that was stopped, or one with more seeds,
-goes on.
+the published protocol, beside plain tree search with the same limits. Differences from both kinds are paired by seed, with
+Student's intervals over the seeds. With one seed agents are compared by task, with intervals over the tasks. Runs and episodes
+are kept: a call that was stopped, or one with more seeds, goes on.
 
     python benchmarks/papers/feedback.py --model models/smollm2 --seeds 0 --out runs/feedback --json runs/smollm2.json
 
@@ -16,16 +16,21 @@ policy has grown; the two stages are the rows, beside the small policy's. Its le
 import argparse
 import os
 import sys
+from collections.abc import Iterator
+from itertools import combinations
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks.papers.presets import over_seeds
 from benchmarks.report import write_report
+from costgym.experiments.papers.claims import interval_ends
 from costgym.experiments.papers.paper import Job, Row
 from costgym.experiments.papers.playing import enlarged
-from costgym.experiments.papers.toolplanner import PROTOCOLS, follow_all, instruction_rows
+from costgym.experiments.papers.toolplanner import PROTOCOLS, REFERENCE, flags_of, follow_all, instruction_rows
 from costgym.experiments.train.toolplanner.train import STAGE_ONE, train_toolplanner
 from costgym.simulators.scenario import load_scenario
 from costgym.simulators.tasks import LEVELS
@@ -38,6 +43,8 @@ PARTS: dict[str, dict[str, Any]] = {
     "without-following": {"following": False},
 }
 MODEL_SETTINGS: dict[str, Any] = {"learning_rate": 5e-4, "warmup_steps": 10}
+Key = tuple[str, str]
+Flags = dict[str, list[float]]
 BASE, NEITHER = "dfsdt", "without-both"
 FIGURES = {"match_rate": "Match", "meaningful_rate": "Pass", "win_rate": "Win"}
 
@@ -65,13 +72,36 @@ def linked(name: str, run: Path) -> None:
         Path(name).symlink_to(run)
 
 
-def play(seed: int, agents: list[str], episodes: int, jobs: int) -> dict[tuple[str, str], Row]:
-    """Play the agents of a seed; return their rows by agent and level."""
+def play(seed: int, agents: list[str], episodes: int, jobs: int) -> tuple[dict[Key, Row], dict[Key, Flags]]:
+    """Play the agents of a seed; return their rows, and what each task gave, by agent and level."""
     published = PROTOCOLS[0]
     world = published.scenario(enlarged(load_scenario("marketplace"), 4 * episodes))
     played = follow_all([BASE, *agents], world, published, Job(seed, episodes, jobs, Path(f"played{seed}-{episodes}")))
-    rows = instruction_rows(played, seed)
-    return {(row["agent"].removeprefix("toolplanner:").removesuffix(f"-{seed}"), row["level"]): row for row in rows}
+    rows = {(named(row["agent"], seed), row["level"]): row for row in instruction_rows(played, seed)}
+    flags = {
+        (named(agent, seed), level): flags_of(followed, played[REFERENCE, level, 1], level)
+        for (agent, level, luck), followed in played.items()
+        if not luck
+    }
+    return rows, flags
+
+
+def named(agent: str, seed: int) -> str:
+    """Return the name of an agent in the report."""
+    return agent.removeprefix("toolplanner:").removesuffix(f"-{seed}")
+
+
+def compared(flags: dict[Key, Flags]) -> Iterator[Row]:
+    """Compare each two agents of one seed on the same tasks, a task's mean over the levels, with intervals over the tasks."""
+    for than, agent in combinations(dict.fromkeys(name for name, _ in flags), 2):
+        row: Row = {"agent": agent, "than": than}
+        for key, title in FIGURES.items():
+            levels = [level for level in LEVELS if key in flags[agent, level]]
+            gained = [100 * (np.array(flags[agent, level][key]) - flags[than, level][key]) for level in levels]
+            by_task = np.mean(gained, axis=0)
+            ends = interval_ends([title], by_task[:, None])[title]
+            row[title] = {"mean": round(float(by_task.mean()), 4), "ci95": [round(end, 4) for end in ends]}
+        yield row
 
 
 def main() -> None:
@@ -97,7 +127,8 @@ def main() -> None:
     os.chdir(chosen.out)  # an agent's name holds its run, and names files
     seeds = [int(seed) for seed in chosen.seeds.split(",")]
     with torch_threads(1):
-        tables = [play(seed, train(seed, settings), chosen.episodes, chosen.jobs) for seed in seeds]
+        played = [play(seed, train(seed, settings), chosen.episodes, chosen.jobs) for seed in seeds]
+    tables = [table for table, _ in played]
     rows = []
     for agent in dict.fromkeys(agent for agent, _ in tables[0]):
         for level in LEVELS:
@@ -111,7 +142,10 @@ def main() -> None:
                         row[f"{title} less both"] = over_seeds([a - b for a, b in zip(values, both, strict=True)])
             rows.append(row)
     lengths = {**LENGTHS, **({**MODEL_SETTINGS, **settings, "model": Path(chosen.model).name} if settings else {})}
-    write_report({"command": "python benchmarks/papers/feedback.py", **lengths, "rows": rows}, report)
+    report_of: dict[str, Any] = {"command": "python benchmarks/papers/feedback.py", **lengths, "rows": rows}
+    if len(seeds) == 1:
+        report_of["compared"] = list(compared(played[0][1]))
+    write_report(report_of, report)
 
 
 if __name__ == "__main__":
