@@ -22,7 +22,10 @@ def reproduce(
     steps: Annotated[int | None, option("catp, deer with --data: optimiser steps of each policy.")] = None,
     model: Annotated[
         tuple[str, ...] | None,
-        option("deer with --data: what to train on it, or deer:RUN; by default small, minilm.", "MODEL[,MODEL ...]"),
+        option(
+            "deer with --data: what to train on it, or deer:RUN; by default small, minilm. toolplanner: toolplanner:RUN.",
+            "MODEL[,MODEL ...]",
+        ),
     ] = None,
     world: Annotated[int, option("Version of the world, where there are several.", "0|1", ge=0, le=1)] = 0,
     seed: Seed = 0,

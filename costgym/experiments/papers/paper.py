@@ -76,7 +76,7 @@ class Job(NamedTuple):
     # optimiser steps of each trained policy, for CATP-LLM, and DEER with a folder; None for the usual number
     steps: int | None = None
     world: int = 0  # version of the world, where the paper's environment has it
-    models: tuple[str, ...] | None = None  # to train on the folder, or runs; None for the usual ones
+    models: tuple[str, ...] | None = None  # to train on the folder, or runs of ours; None for the usual ones
 
 
 @dataclass(frozen=True, slots=True)

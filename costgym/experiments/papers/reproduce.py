@@ -8,6 +8,7 @@ import tempfile
 from contextlib import nullcontext
 from pathlib import Path
 
+from costgym.agents.toolplanner.learnt import LEARNT
 from costgym.experiments.papers import btp, catp, deer, ecoact, toolplanner
 from costgym.experiments.papers.paper import Job, Paper, Progress, Tables, published
 from costgym.experiments.train.run import check_steps
@@ -45,8 +46,8 @@ def reproduce(
     folder of the runs, which a later call continues; None for a temporary one. `data` is a ToolDEER folder, for "deer" only, on
     which policies are trained and whose samples are played first; `models` are what they are made of: "small", "minilm" (by
     default both, as far as their extras are installed), language models and sentence encoders by id or folder, or finished runs
-    as ``deer:RUN``. `steps` are the optimiser steps of each trained policy, for "catp", and "deer" with a folder. `world` is
-    its version; DEER's has one.
+    as ``deer:RUN``; for "toolplanner" finished runs as ``toolplanner:RUN``, played under the paper's protocol. `steps` are the
+    optimiser steps of each trained policy, for "catp", and "deer" with a folder. `world` is its version; DEER's has one.
 
     Returns ``{"paper": rows, "ours": rows, "effects": rows}``, for "btp", "catp" and "toolplanner" also ``"differences"`` (an
     agent less another one, with paired intervals), for "btp" and "catp" ``"curves"``, for "btp" ``"experience"``. Rows have the
@@ -59,7 +60,11 @@ def reproduce(
         raise ConfigError("--data", "only deer takes a data folder")
     if steps is not None and name != "catp" and data is None:
         raise ConfigError("--steps", "only catp, and deer with --data, train policies")
-    if models is not None and data is None:
+    if name == "toolplanner":
+        for model in models or ():
+            if not model.startswith(LEARNT):
+                raise ConfigError("--model", f"expected {LEARNT}RUN of a `costgym train toolplanner` run, got {model!r}")
+    elif models is not None and data is None:
         raise ConfigError("--model", "models are trained on a data folder; name one with --data")
     check_steps("--steps", steps)
     if world and name == "deer":

@@ -109,15 +109,17 @@ Played = Mapping[Run, list[Followed]]  # episodes that several tables share
 
 
 def play_protocol(protocol: Protocol, job: Job, agents: Sequence[str] | None = None) -> Tables:
-    """Play the agents, by default the paper's, at every instruction level."""
+    """Play the agents, by default the paper's, at every instruction level, under the published protocol the job's learnt ones
+    too."""
     # three tenths of the tasks are of group G3
     world = protocol.scenario(enlarged(market(job.world), 4 * job.episodes))
-    played = follow_all(agents or planners(), world, protocol, job)
+    learnt = job.models or () if protocol.name == PUBLISHED else ()
+    played = follow_all([*(agents or planners()), *learnt], world, protocol, job)
     rows = instruction_rows(played, job.seed)
     if protocol.name == PUBLISHED:
         rows += tag_rows(played, world, job.seed)
     differences = difference_rows(played, job.seed)
-    return {"ours": rows, "differences": differences, "effects": check_claims(differences, rows)}
+    return {"ours": rows, "differences": differences, "effects": check_claims(differences, rows, learnt)}
 
 
 def planners() -> list[str]:
@@ -329,14 +331,16 @@ def tag_rows(played: Played, scenario: Scenario, seed: int = 0) -> list[Row]:
 TAG_RATES = "the simulated model's rates `wrong_tool`, `crowding` and `overlook` decide its tags"
 
 
-def check_claims(differences: Sequence[Row], rows: Sequence[Row]) -> list[Row]:
-    """Check the claims of Sections 5.3 and 5.5: comparison with plain tree search and with a retriever."""
+def check_claims(differences: Sequence[Row], rows: Sequence[Row], learnt: Sequence[str] = ()) -> list[Row]:
+    """Check the claims of Sections 5.3 and 5.5: comparison with plain tree search and with a retriever. Of learnt planners
+    those of Section 5.3."""
     table = {(row["level"], row["agent"]): row for row in differences}
     ours = {(row["level"], row["agent"]): row for row in rows}
     levels = list(dict.fromkeys(level for level, _ in table))
     effects = []
     for level in levels:
         effects += _check_following(level, table, ours)
+        effects += _check_parts(level, table, ours)
     for grading, (passes, _) in PASSES.items():
         for level in levels:
             text, points = _difference(table[level, "toolplanner less dfsdt"], passes)
@@ -349,28 +353,39 @@ def check_claims(differences: Sequence[Row], rows: Sequence[Row]) -> list[Row]:
         measured = f"F1 {100 * extracted:.1f} beside {100 * best:.1f}"
         claim = f"{level}: extracted tags beat the best retriever"
         effects.append(effect(claim, measured, extracted > best, source="Table 27", by=TAG_RATES))
+    for planner in learnt:
+        for level in levels:
+            effects += _check_following(level, table, ours, planner)
     return effects
 
 
-def _check_following(level: str, table: Mapping[tuple[str, str], Row], ours: Mapping[tuple[str, str], Row]) -> list[Row]:
-    """Check at one level that ToolPlanner raises Match, Pass and Win, and that tags raise Match more than paths."""
+def _check_following(
+    level: str, table: Mapping[tuple[str, str], Row], ours: Mapping[tuple[str, str], Row], planner: str = "toolplanner"
+) -> list[Row]:
+    """Check at one level that a planner raises Match, Pass and Win."""
     effects = []
-    full, parts = (table[level, f"toolplanner{pair}"] for pair in (" less dfsdt", "-no-path less toolplanner-no-tags"))
+    full = table[level, f"{planner} less dfsdt"]
     for metric, name in (("match_rate", "Match"), ("meaningful_rate", "Pass"), ("win_rate", "Win")):
         if metric in full:
             text, points = _difference(full, metric)
             paper = printed("toolplanner", "ToolPlanner", "ToolLLaMA-Tree", metric, level=level)
-            both = levels_of(ours.get((level, "dfsdt"), {}), ours.get((level, "toolplanner"), {}), metric)
-            claim = f"{level}: {name} rises"
+            both = levels_of(ours.get((level, "dfsdt"), {}), ours.get((level, planner), {}), metric)
+            claim = f"{level}: {name} rises" if planner == "toolplanner" else f"{planner}, {level}: {name} rises"
             effects.append(effect(claim, text, points[1] > 0, source="Table 1", points=points, paper=paper, levels=both))
-    if "match_rate" in parts:
-        text, points = _difference(parts, "match_rate")
-        paper = printed("toolplanner", "without path", "without tags", "match_rate", level=level)
-        without_tags, without_path = (ours.get((level, f"toolplanner-no-{part}"), {}) for part in ("tags", "path"))
-        both = levels_of(without_tags, without_path, "match_rate")
-        claim = f"{level}: tags raise Match more than paths"
-        effects.append(effect(claim, text, points[1] > 0, source="Table 5", points=points, paper=paper, levels=both))
     return effects
+
+
+def _check_parts(level: str, table: Mapping[tuple[str, str], Row], ours: Mapping[tuple[str, str], Row]) -> list[Row]:
+    """Check at one level that tags raise Match more than paths, where instructions name tools."""
+    parts = table[level, "toolplanner-no-path less toolplanner-no-tags"]
+    if "match_rate" not in parts:
+        return []
+    text, points = _difference(parts, "match_rate")
+    paper = printed("toolplanner", "without path", "without tags", "match_rate", level=level)
+    without_tags, without_path = (ours.get((level, f"toolplanner-no-{part}"), {}) for part in ("tags", "path"))
+    both = levels_of(without_tags, without_path, "match_rate")
+    claim = f"{level}: tags raise Match more than paths"
+    return [effect(claim, text, points[1] > 0, source="Table 5", points=points, paper=paper, levels=both)]
 
 
 def _difference(row: Row, metric: str) -> tuple[str, Points]:

@@ -7,6 +7,7 @@ import pytest
 from costgym import ConfigError
 from costgym.agents.zoo.cards import zoo_folder
 from costgym.experiments.papers.claims import counted
+from costgym.experiments.papers.reproduce import reproduce
 from costgym.experiments.papers.toolplanner import (
     AGENTS,
     Followed,
@@ -85,6 +86,22 @@ def test_toolplanners_claims_follow_where_the_paired_interval_excludes_zero() ->
     assert effects["tool: at most 3 points fewer facts foundjudge"]["follows"]
     assert effects["tool: extracted tags beat the best retriever"]["by_construction"]
     assert len(counted(list(effects.values()))) == 6
+
+
+def test_a_learnt_planner_has_the_claims_on_match_pass_and_win() -> None:
+    plain, always = ([n % every == 0 for n in range(24)] for every in (4, 1))
+    agents = dict.fromkeys(("dfsdt", "toolplanner", "toolplanner-no-path", "toolplanner-no-tags"), plain)
+    shares = {(name, "tool", 0): followed(flags) for name, flags in {**agents, "toolplanner:RUN": always}.items()}
+    differences = difference_rows({**shares, ("dfsdt", "tool", 1): followed(plain)})
+    tags = [{"level": "tool", "agent": name, "tag_f1": 0.5} for name in ("retriever@3", "tag extraction")]
+    claims = {row["claim"]: row["follows"] for row in check_claims(differences, tags, ["toolplanner:RUN"])}
+    learnt = {claim: follows for claim, follows in claims.items() if claim.startswith("toolplanner:RUN, tool: ")}
+    assert list(learnt.values()) == [True, False, False] and not claims["tool: Match rises"]
+
+
+def test_only_runs_are_played_beside_the_simulated_planners() -> None:
+    with pytest.raises(ConfigError, match=r"expected toolplanner:RUN .* got 'smollm2'"):
+        reproduce("toolplanner", models=("smollm2",))
 
 
 def test_toolplanner_is_played_on_tasks_across_categories_alone() -> None:
