@@ -53,8 +53,8 @@ class Learner(ABC):
         """Compute the loss of a step; random draws depend on the seed and the step number alone."""
 
     def losses(self, step: int) -> Iterator[Loss]:
-        """Compute the parts of the loss of a step, of which each is differentiated before the next is computed: what the
-        gradient of one needs is in memory alone."""
+        """Compute the parts of the loss of a step. Each is differentiated before the next is computed, so that memory holds
+        what one gradient needs."""
         yield self.loss(step)
 
     def check(self) -> dict[str, float]:
