@@ -162,8 +162,8 @@ class PlannerModel:
 
 
 def _endings(sequences: Sequence[Tokens], tokens: Tensor) -> dict[str, Tensor]:
-    """Return the positions (B, L) and the attention (B, 1, L, L) with which each of two endings follows the text before both,
-    and neither sees the other; none where no text has two."""
+    """Return the positions (B, L) and what is added to the attention (B, 1, L, L) with which each of two endings follows the
+    text before both, and neither sees the other; none where no text has two."""
     if all(sequence.endings is None for sequence in sequences):
         return {}
     places = torch.arange(tokens.shape[1], device=tokens.device)
@@ -173,7 +173,11 @@ def _endings(sequences: Sequence[Tokens], tokens: Tensor) -> dict[str, Tensor]:
         if second:
             positions[row, second:] -= second - first
             seen[row, 0, second:, first:second] = False
-    return {"position_ids": positions, "attention_mask": seen}
+    # a mask of numbers, since not every implementation of attention takes one of truth values
+    return {
+        "position_ids": positions,
+        "attention_mask": torch.zeros(seen.shape, device=tokens.device).masked_fill(~seen, -torch.inf),
+    }
 
 
 # -- losses --------------------------------------------------------------------------------------------------------------

@@ -114,7 +114,11 @@ def test_log_probabilities_are_those_of_each_text_alone(model):
     assert float(logs[1, 8:].abs().sum()) == 0.0
 
 
-def test_of_two_endings_each_has_the_log_probabilities_that_it_has_alone(model):
+@pytest.mark.parametrize("kind", ["llama", "gpt2"])
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+def test_of_two_endings_each_has_the_log_probabilities_that_it_has_alone(model, kind, attention):
+    model = PlannerModel(LearntSettings(model=kind, hidden_size=16, heads=2, layers=2), model.tokenizer, "cpu")
+    model.network.set_attn_implementation(attention)
     before = model.sequence(TEXT[:3]).tokens
     better, worse = model.option(" get_price of Kappa Shop"), model.option(" get_stock of a Shop and more")
     middle = len(before) + len(better)
