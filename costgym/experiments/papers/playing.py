@@ -119,7 +119,7 @@ def play_pieces(
     check_owner(text, folder)
     with sole_writer(folder):
         write_atomically(folder / "run.json", text)
-        paths = {name: folder / f"{name.replace(':', '-')}.jsonl" for name in pieces}
+        paths = {name: folder / f"{_as_file(name)}.jsonl" for name in pieces}
         lines_by_name = {name: read_lines(path) for name, path in paths.items() if path.is_file()}
         if progress is not None:
             progress(len(lines_by_name), len(pieces))
@@ -130,6 +130,11 @@ def play_pieces(
             if progress is not None:
                 progress(len(lines_by_name), len(pieces))
     return lines_by_name
+
+
+def _as_file(name: str) -> str:
+    """Return a piece's name as that of a file; the agent in it may be named by the path of its run."""
+    return name.replace(":", "-").replace("/", "%2F").replace("\\", "%5C")
 
 
 def _play_whole(shared: tuple[Work[Any, Any, str], Any], piece: tuple[str, Any]) -> Iterator[tuple[str, list[str]]]:

@@ -99,6 +99,23 @@ def test_a_learnt_planner_has_the_claims_on_match_pass_and_win() -> None:
     assert list(learnt.values()) == [True, False, False] and not claims["tool: Match rises"]
 
 
+@pytest.mark.slow
+def test_a_learnt_planner_is_played_under_the_published_protocol() -> None:
+    pytest.importorskip("torch", reason="the train extra is not installed")
+    learnt = f"toolplanner:{zoo_folder('zoo:toolplanner')}"
+    tables = reproduce("toolplanner", episodes=2, models=(learnt,))
+    played = {(row["agent"], row["protocol"], row["level"]) for row in tables["ours"] if row["agent"] == learnt}
+    assert {protocol for _, protocol, _ in played} == {"published"} and len(played) == 5
+    claims = [row["claim"] for row in tables["effects"] if row["claim"].startswith(learnt)]
+    assert len(claims) == 14
+    by_name = {
+        row["level"]: row for row in tables["ours"] if row["agent"] == "zoo:toolplanner" and row["protocol"] == "published"
+    }
+    for row in tables["ours"]:
+        if row["agent"] == learnt:
+            assert row["meaningful_rate"] == by_name[row["level"]]["meaningful_rate"]
+
+
 def test_only_runs_are_played_beside_the_simulated_planners() -> None:
     with pytest.raises(ConfigError, match=r"expected toolplanner:RUN .* got 'smollm2'"):
         reproduce("toolplanner", models=("smollm2",))
