@@ -54,6 +54,7 @@ Figures = dict[str, Any]
 
 def gather(folder: Path) -> Photos:
     """Copy the photos into a folder and read them; they are not imported with their packages."""
+    folder.mkdir(parents=True, exist_ok=True)
     for name in PHOTOS:
         package, _, rest = name.partition("/")
         spec = find_spec(package)
@@ -127,10 +128,11 @@ def main() -> None:
     parser.add_argument("--model", type=Path, help="folder of a language model, which is the text tools")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--sheet", type=Path)
+    parser.add_argument("--photos", type=Path, help="folder that the photos are copied into, and stay")
     args = parser.parse_args()
     backend, meter = PackagedBackend(batch_size=1, model=args.model), Meter("cpu", None, processor_time=True)
     with tempfile.TemporaryDirectory() as folder, torch_threads(1):
-        photos = gather(Path(folder))
+        photos = gather(args.photos or Path(folder))
         levels = [size_level(width, height) for width, height in photos.sizes]
         images, rows = restored(backend, meter, photos.images, levels)
         texts = written(backend, meter, photos, levels)

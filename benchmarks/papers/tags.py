@@ -165,12 +165,13 @@ def main() -> None:
     parser.add_argument("--model", help="a causal language model; none measures the retrievers alone")
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--batch-size", type=int, default=8)
+    parser.add_argument("--bf16", action=argparse.BooleanOptionalAction, default=True, help="multiply in bfloat16")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--tasks", type=int, default=100)
     parser.add_argument("--out", type=Path, default=Path("runs/tags"))
     parser.add_argument("--json", type=Path)
     chosen = parser.parse_args()
-    settings = {"steps": chosen.steps, "batch_size": chosen.batch_size, "seed": chosen.seed}
+    settings = {"steps": chosen.steps, "batch_size": chosen.batch_size, "seed": chosen.seed, "bf16": chosen.bf16}
     rows = MEASURED[chosen.what](chosen.data, chosen.out, chosen.model, chosen.tasks, **settings)
     about = {"command": "python benchmarks/papers/tags.py", "what": chosen.what, "steps": chosen.steps, "tasks": chosen.tasks}
     write_report({**about, "rows": rows}, chosen.json)

@@ -67,17 +67,22 @@ def published_model(settings: Any) -> Any:
 
 
 def published_base(kind: Any, settings: Any) -> Any:
-    """Load a published model by `kind.from_pretrained`, without its adapters. Warns if it is to be multiplied in bfloat16 on a
-    processor that has no instructions for it."""
+    """Load a published model by `kind.from_pretrained`, without its adapters; warns as `warn_of_bf16` does."""
+    torch = require("torch", "train")
+    warn_of_bf16(settings)
+    # what adapters stand on is only read; what is trained keeps its precision
+    kept = torch.bfloat16 if settings.bf16 and settings.lora_rank else torch.float32
+    return load_published(kind, settings.model, dtype=kept)
+
+
+def warn_of_bf16(settings: Any) -> None:
+    """Warn if a model is to be multiplied in bfloat16 on a processor that has no instructions for it."""
     torch = require("torch", "train")
     if settings.bf16 and not torch.cuda.is_available() and torch.backends.cpu.get_cpu_capability() == "AVX2":
         warnings.warn(
             "this processor has no instructions for bfloat16, which makes the model many times slower; train with --no-bf16",
-            stacklevel=2,
+            stacklevel=3,
         )
-    # what adapters stand on is only read; what is trained keeps its precision
-    kept = torch.bfloat16 if settings.bf16 and settings.lora_rank else torch.float32
-    return load_published(kind, settings.model, dtype=kept)
 
 
 def multiplied(settings: Any, device: Any) -> Any:

@@ -16,7 +16,7 @@ from costgym.agents.deer.writing import Writing, completion_ids, prompt_ids, rea
 from costgym.agents.networks import multiplied, not_finite, published_model, trained_weights
 from costgym.agents.settings import read_config
 from costgym.simulators.errors import ConfigError, DataError, require
-from costgym.simulators.retrieval.sentences import is_sentence_encoder, sentence_embedding
+from costgym.simulators.retrieval.sentences import is_sentence_encoder
 from costgym.simulators.tools import ToolText
 
 
@@ -76,11 +76,9 @@ def load_decider(folder: str | Path, name: str | None = None) -> TrainedDecider:
     run = read_config(path, DeerConfig)
     checkpoint = newest(path)
     if run.settings.model is not None and is_sentence_encoder(run.settings.model):
-        from costgym.agents.deer.matching import MatchingDecider, load_matcher
+        from costgym.agents.deer.matching import load_matcher
 
-        embed = sentence_embedding(run.settings.model)
-        matcher = load_matcher(checkpoint, embed.size, run.known)
-        return MatchingDecider(matcher, embed, name or f"deer:{folder}", run.settings.model)
+        return load_matcher(checkpoint, run, name or f"deer:{folder}")
     tokenizer = load_tokenizer(path)
     model = build_model(run, tokenizer)
     weights = trained_weights(model)

@@ -1,8 +1,8 @@
-"""A DEER policy on a sentence encoder: two linear maps on its vectors decide which tool a query means, if any.
+"""A DEER policy on a sentence encoder: the vectors of a query and of tools decide which tool is meant, if any.
 
-The encoder stays as it is. A query is compared with each candidate after a map of its own and of the tool's vector, both of
-which start as the identity; a learnt score stands for "none fits". A query is worth a search where it is as close to queries
-that needed a tool as those are to each other.
+Either the encoder stays as it is, and a query is compared with each candidate after a map of its own and of the tool's vector,
+both of which start as the identity; or the encoder itself is tuned, without maps. A learnt score stands for "none fits". A
+query is worth a search where it is as close to queries that needed a tool as those are to each other.
 """
 
 from collections.abc import Sequence
@@ -14,8 +14,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from costgym.agents.checkpoints import load_weights
 from costgym.agents.deer.deciders import TrainedDecider
+from costgym.agents.deer.settings import DeerConfig, DeerSettings
+from costgym.agents.networks import not_finite, trained_weights
+from costgym.simulators.errors import DataError
 from costgym.simulators.retrieval.embedding import Vectors
+from costgym.simulators.retrieval.sentences import MINILM, SentenceEmbedding, sentence_embedding
 from costgym.simulators.tools import ToolText
 
 NEIGHBOURS = 3
@@ -31,14 +36,18 @@ def described(tool: ToolText) -> str:
 
 
 class Matcher(nn.Module):  # type: ignore[misc]
-    """The learnt weights; `known` are the vectors of queries that needed a tool, (n, width), and are not learnt."""
+    """The learnt weights; `known` are the vectors of queries that needed a tool, (n, width), and are not learnt. With an
+    `encoder` its layers are, but for the vectors of words, and there are no maps."""
 
-    def __init__(self, width: int, known: int) -> None:
+    def __init__(self, width: int, known: int, encoder: Any = None) -> None:
         super().__init__()
-        self.query, self.tool = nn.Linear(width, width), nn.Linear(width, width)
-        for layer in (self.query, self.tool):
+        self.query, self.tool = (nn.Linear(width, width) if encoder is None else nn.Identity() for _ in range(2))
+        for layer in (self.query, self.tool) if encoder is None else ():
             nn.init.eye_(layer.weight)
             nn.init.zeros_(layer.bias)
+        self.encoder = encoder
+        if encoder is not None:
+            encoder.get_input_embeddings().requires_grad_(False)
         self.sharpness, self.none = nn.Parameter(torch.tensor(12.0)), nn.Parameter(torch.tensor(3.0))
         # saved with the others; without a gradient no optimiser changes them
         self.known, self.search_at = nn.Parameter(torch.zeros(known, width)), nn.Parameter(torch.tensor(0.0))
@@ -94,11 +103,23 @@ class MatchingDecider(TrainedDecider):
         return torch.from_numpy(self._embed(texts)).float()
 
 
-def load_matcher(checkpoint: Path, width: int, known: int) -> Matcher:
-    """Return the matcher of a checkpoint."""
-    from costgym.agents.checkpoints import load_weights
-    from costgym.agents.networks import trained_weights
+def new_matcher(settings: DeerSettings, known: int) -> tuple[Matcher, SentenceEmbedding]:
+    """Return a matcher before its training, and the encoder that it stands on."""
+    if not settings.tune_encoder:
+        shared = sentence_embedding(settings.model or MINILM)
+        return Matcher(shared.size, known), shared
+    own = SentenceEmbedding(settings.model or MINILM)
+    if torch.cuda.is_available():
+        own.network.to("cuda")
+    return Matcher(own.size, known, own.network), own
 
-    matcher = Matcher(width, known)
-    load_weights(checkpoint, trained_weights(matcher))
-    return matcher
+
+def load_matcher(checkpoint: Path, run: DeerConfig, name: str) -> MatchingDecider:
+    """Return the decider of a checkpoint; raises DataError where it is damaged."""
+    matcher, embed = new_matcher(run.settings, run.known)
+    weights = trained_weights(matcher)
+    load_weights(checkpoint, weights)
+    broken = not_finite(weights)
+    if broken is not None:
+        raise DataError(checkpoint, "a weight is not a finite number; train the policy again", broken)
+    return MatchingDecider(matcher, embed, name, run.settings.model or MINILM)

@@ -1,14 +1,16 @@
 """Settings of a trained DEER policy, and the `config.json` of its run."""
 
 import operator
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from costgym.agents.base import DECISION
 from costgym.agents.settings import LanguageModelSettings, PolicyConfig
 from costgym.simulators.bounds import Count, Number, one_of
 from costgym.simulators.decision.toolsets import INTER, INTRA, MIXTURE, NEAREST, RANDOM
+from costgym.simulators.errors import ConfigError
+from costgym.simulators.retrieval.sentences import is_sentence_encoder
 
 TOKENIZER = "tokenizer"
 SAMPLINGS: dict[str, dict[str, int]] = {
@@ -38,6 +40,11 @@ class DeerSettings(LanguageModelSettings):
         description="What clusters the tools of a folder, from which training samples are drawn: words, or minilm.",
         exclude_if="words".__eq__,
     )
+    tune_encoder: bool = Field(
+        default=False,
+        description="Train the sentence encoder itself, not maps on its vectors.",
+        exclude_if=operator.not_,
+    )
     remembered: Count | None = Field(
         default=None,
         description="Queries that a policy on a sentence encoder remembers, evenly spread; by default all.",
@@ -55,6 +62,12 @@ class DeerSettings(LanguageModelSettings):
     heads: Count = Field(default=2, description="Attention heads of the small model.")
     window: Count = Field(default=2, description="Tokens that the small model's first layer sees, its own included.")
     vocabulary: Count = Field(default=4000, description="Maximum vocabulary size of the small model.")
+
+    @model_validator(mode="after")
+    def _check_encoder(self) -> Self:
+        if self.tune_encoder and not is_sentence_encoder(self.model):
+            raise ConfigError("tune_encoder", f"expected a sentence encoder as the model, such as minilm, got {self.model!r}")
+        return self
 
     def rate(self, step: int, falling: bool = True) -> float:
         """Return the learning rate of a step, counted from 0: of decisions, where it falls, or of retrieval, where it stays."""

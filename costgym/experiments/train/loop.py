@@ -5,7 +5,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from itertools import groupby
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import torch
@@ -33,6 +35,7 @@ class Learner(ABC):
     adamw: Mapping[str, Any]  # arguments of AdamW other than the weights and the learning rate
     max_grad_norm: float = 1.0  # maximum norm of the gradients
     stage: str = ""  # name of the run's stage; "" if the run has a single stage
+    faster: Mapping[str, float] = MappingProxyType({})  # by how much the rate of some weights is higher, by name
     random_key: ClassVar[tuple[str | int, ...]] = ("dropout",)
 
     def __init__(self, weights: dict[str, Any], settings: Any, **adamw: Any) -> None:
@@ -82,7 +85,7 @@ def optimise(
     weights = learner.weights
     stage = f"{learner.stage}: " if learner.stage else ""
     run.say(f"{stage}{sum(weight.numel() for weight in weights.values()):,} weights to train")
-    optimizer = torch.optim.AdamW(weights.values(), lr=learner.rate(0), **learner.adamw)
+    optimizer = torch.optim.AdamW(rate_groups(weights, learner.faster), lr=learner.rate(0), **learner.adamw)
     step, checkpoint = 0, run.checkpoint
     if checkpoint is not None:
         load_weights(checkpoint, weights)
@@ -96,7 +99,7 @@ def optimise(
     while step < learner.steps:
         rate = learner.rate(step)
         for group in optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * group["faster"]
         # seeded by step: a resumed run draws the dropout that the uninterrupted one drew
         chance = stable_integer(learner.seed, *learner.random_key, step) >> 1
         with own_chance(chance):
@@ -120,6 +123,12 @@ def optimise(
     metrics = {"loss": sum(losses) / len(losses), **(metrics or learner.check())}
     run.say(stage + ", ".join(f"{name} {value:.4f}" for name, value in metrics.items()))
     return run.finish(step, metrics)
+
+
+def rate_groups(weights: Mapping[str, Any], faster: Mapping[str, float]) -> list[dict[str, Any]]:
+    """Split weights, in their order, into an optimizer's groups of one learning rate each."""
+    by_rate = groupby(weights, key=lambda name: faster.get(name, 1.0))
+    return [{"params": [weights[name] for name in names], "faster": factor} for factor, names in by_rate]
 
 
 def take_step(

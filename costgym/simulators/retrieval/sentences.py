@@ -4,6 +4,7 @@ import importlib.util
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,15 +45,14 @@ class SentenceEmbedding:
         bars.disable_progress_bar()  # it would stand among a command's own lines
         try:
             self._tokenizer = transformers.AutoTokenizer.from_pretrained(source)
-            self._network = transformers.AutoModel.from_pretrained(source, use_safetensors=True).eval()  # never a pickle
+            self.network = transformers.AutoModel.from_pretrained(source, use_safetensors=True).eval()  # never a pickle
         except (OSError, ValueError) as error:
             problem = f"the sentence encoder {model!r} cannot be loaded ({error}); name an available one, or {MINILM}"
             raise InfrastructureError(problem) from error
         finally:
             if noisy:
                 bars.enable_progress_bar()
-        self.size = int(self._network.config.hidden_size)
-
+        self.size = int(self.network.config.hidden_size)
         self._known: dict[str, NDArray[np.float32]] = {}
 
     def __call__(self, texts: Sequence[str]) -> Vectors:
@@ -67,14 +67,22 @@ class SentenceEmbedding:
         return np.array(vectors, np.float64).reshape(len(texts), self.size)
 
     def _embed(self, texts: list[str]) -> NDArray[np.float32]:
-        torch = self._torch
-        read = self._tokenizer(texts, padding=True, truncation=True, max_length=_LONGEST, return_tensors="pt")
-        with torch.inference_mode():
-            states = self._network(**read).last_hidden_state
-        there = read["attention_mask"][..., None]
-        means = (states * there).sum(1) / there.sum(1)
-        unit: NDArray[np.float32] = torch.nn.functional.normalize(means, dim=-1).numpy().round(5)
+        with self._torch.inference_mode():
+            unit: NDArray[np.float32] = self.read(texts).cpu().numpy().round(5)
         return unit
+
+    def read(self, texts: Sequence[str]) -> Any:
+        """Return the unit vectors of texts, read together and not remembered, as a tensor through which `network` can be
+        trained."""
+        tokens = self._tokenizer(list(texts), padding=True, truncation=True, max_length=_LONGEST, return_tensors="pt")
+        tokens = tokens.to(self.network.device)
+        states = self.network(**tokens).last_hidden_state.float()
+        there = tokens["attention_mask"][..., None]
+        return self._torch.nn.functional.normalize((states * there).sum(1) / there.sum(1), dim=-1)
+
+    def forget(self) -> None:
+        """Read texts anew: the network has changed."""
+        self._known.clear()
 
 
 @lru_cache(maxsize=2)

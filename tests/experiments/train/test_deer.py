@@ -251,6 +251,38 @@ def test_two_maps_on_a_sentence_encoders_vectors_learn_which_tool_is_meant(tmp_p
     assert decider.model == encoder
 
 
+@pytest.mark.parametrize("bf16", [False, True])
+def test_a_sentence_encoder_is_tuned_and_its_own_vectors_are_remembered(tmp_path: Path, encoder: str, bf16: bool) -> None:
+    from costgym.agents.deer.matching import MatchingDecider
+    from costgym.simulators.retrieval.sentences import sentence_embedding
+
+    data = str(tooldeer_folder(tmp_path / "data"))
+    options = {"model": encoder, "tune_encoder": True, "bf16": bf16, "batch_size": 29, "learning_rate": 0.01, "warmup_steps": 2}
+    train_deer(tmp_path / "run", data=data, steps=60, save_every=30, **options)
+    decider = load_decider(tmp_path / "run")
+    assert isinstance(decider, MatchingDecider)
+    needed = [example for example in training_set(data).examples if example.kind != "NoSearch"]
+    questions = [(example.query, example.candidates) for example in needed]
+    assert decider.choose_many(questions) == [example.gold for example in needed]
+    assert decider.search(needed[0].query)
+    weights, own, shared = decider._matcher.state_dict(), decider._embed, sentence_embedding(encoder)
+    queries = [example.query for example in needed]
+    assert np.allclose(weights["known"].numpy(), own(queries), atol=1e-5)
+    # the encoder that all share is not changed, and of the run's own the vectors of words are not
+    assert not np.allclose(shared(queries), own(queries), atol=1e-2)
+    assert own.network.get_input_embeddings().weight.equal(shared.network.get_input_embeddings().weight)
+    assert not train_deer(tmp_path / "again", data=data, steps=60, callback=StopAt(30), **options).finished
+    train_deer(tmp_path / "again", data=data, steps=60, **options)
+    again = load_decider(tmp_path / "again")
+    assert isinstance(again, MatchingDecider)
+    assert all(weight.equal(again._matcher.state_dict()[name]) for name, weight in weights.items())
+
+
+def test_only_a_sentence_encoder_is_tuned_itself(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="tune_encoder: expected a sentence encoder"):
+        train_deer(tmp_path / "run", tune_encoder=True)
+
+
 def test_a_policy_that_remembers_fewer_queries_learns_the_same_maps(tmp_path: Path, encoder: str) -> None:
     from costgym.agents.deer.matching import MatchingDecider
 

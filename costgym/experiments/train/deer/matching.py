@@ -1,13 +1,15 @@
-"""The learner of DEER's policy on a sentence encoder: the right tool among the candidates, and among all tools."""
+"""Learners of DEER's policy on a sentence encoder: the right tool among the candidates, and among many tools."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
+from torch import Tensor
 from torch.nn import functional as F
 
 from costgym.agents.deer.matching import Matcher, described
 from costgym.agents.deer.settings import DeerSettings
-from costgym.agents.networks import trained_weights
+from costgym.agents.networks import multiplied, trained_weights
 from costgym.experiments.train.loop import Learner, Loss
 from costgym.simulators.decision.samples import Example
 from costgym.simulators.decision.toolsets import Embed
@@ -47,10 +49,72 @@ class MatchingLearner(Learner):
         chance = stable_generator(self.settings.seed, "deer matching", step)
         rows = torch.from_numpy(chance.choice(len(self.right), size=size, replace=False))
         queries, candidates, right = self.queries[rows], self.candidates[rows], self.right[rows]
-        scores = self.matcher.scores(queries, self.tools)  # (rows, tools)
-        among = torch.cat([scores.gather(1, candidates), self.matcher.none.expand(size, 1)], dim=1)
-        loss = F.cross_entropy(among, right)
-        fits = right < candidates.shape[1]
-        if fits.any():
-            loss = loss + F.cross_entropy(scores[fits], candidates[fits].gather(1, right[fits][:, None])[:, 0])
-        return loss, {}
+        return matching_loss(self.matcher, self.matcher.scores(queries, self.tools), candidates, right), {}
+
+
+def matching_loss(matcher: Matcher, scores: Tensor, candidates: Tensor, right: Tensor) -> Tensor:
+    """Cross-entropy over each row's candidates and "none fits", and, of rows that a candidate fits, over all tools.
+
+    `scores` are (rows, tools), `candidates` (rows, k) are tools, and `right` (rows,) are places among the candidates, k where
+    none fits.
+    """
+    among = torch.cat([scores.gather(1, candidates), matcher.none.expand(len(right), 1)], dim=1)
+    loss = F.cross_entropy(among, right)
+    fits = right < candidates.shape[1]
+    if fits.any():
+        loss = loss + F.cross_entropy(scores[fits], candidates[fits].gather(1, right[fits][:, None])[:, 0])
+    return loss
+
+
+_TOGETHER = 24
+"""Texts of like length that the encoder reads at once."""
+_SCALARS = 20.0
+"""How much faster the scores' scale and that of "none fits" learn than the encoder."""
+
+
+class EncoderLearner(Learner):
+    """Tunes the encoder by the same loss, over the tools that are candidates of the step. After the last step the vectors of
+    the `remembered` queries are taken anew."""
+
+    settings: DeerSettings
+    random_key = ("deer encoder",)
+
+    def __init__(
+        self,
+        matcher: Matcher,
+        settings: DeerSettings,
+        known: Sequence[Example],
+        embed: Any,
+        remembered: Sequence[str],
+        measure: Callable[[], dict[str, float]],
+    ) -> None:
+        super().__init__(trained_weights(matcher), settings, weight_decay=0.0)
+        self.faster = {"sharpness": _SCALARS, "none": _SCALARS}
+        self.matcher, self.known, self.embed, self.remembered, self.measure = matcher, known, embed, remembered, measure
+
+    def rate(self, step: int) -> float:
+        rising = self.settings.peak(5e-5) * min(1.0, (step + 1) / max(1, self.settings.warmup_steps))
+        return rising * max(0.05, 1.0 - step / self.settings.steps)
+
+    def loss(self, step: int) -> Loss:
+        size = min(self.settings.batch_size, len(self.known))
+        chance = stable_generator(self.settings.seed, "deer encoder", step)
+        examples = [self.known[int(row)] for row in chance.choice(len(self.known), size=size, replace=False)]
+        tools = list(dict.fromkeys(described(tool) for example in examples for tool in example.candidates))
+        rows = {text: row for row, text in enumerate(tools)}
+        candidates = torch.tensor([[rows[described(tool)] for tool in example.candidates] for example in examples])
+        right = torch.tensor([candidates.shape[1] if example.gold is None else example.gold for example in examples])
+        with multiplied(self.settings, self.embed.network.device):
+            queries, vectors = self._read([example.query for example in examples]), self._read(tools)
+        return matching_loss(self.matcher, self.matcher.scores(queries, vectors), candidates, right), {}
+
+    def check(self) -> dict[str, float]:
+        self.embed.forget()
+        self.matcher.remember(self.embed(self.remembered))
+        return self.measure()
+
+    def _read(self, texts: Sequence[str]) -> Tensor:
+        order = sorted(range(len(texts)), key=lambda index: len(texts[index]))
+        parts = [order[start : start + _TOGETHER] for start in range(0, len(order), _TOGETHER)]
+        vectors = torch.cat([self.embed.read([texts[index] for index in part]) for part in parts]).cpu()
+        return vectors[torch.tensor(order).argsort()]

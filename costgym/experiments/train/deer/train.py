@@ -9,7 +9,7 @@ from costgym.agents.deer.deciders import TrainedDecider
 from costgym.agents.deer.learnt import LearntDecider, build_model, load_tokenizer, writing_of
 from costgym.agents.deer.settings import SAMPLINGS, TOKENIZER, DeerConfig, DeerSettings
 from costgym.agents.deer.writing import common_words, small_tokenizer, words
-from costgym.agents.networks import load_published
+from costgym.agents.networks import load_published, warn_of_bf16
 from costgym.envs.decision import DecisionAwareEnv
 from costgym.experiments.play.decisions import accuracies, evaluate_together
 from costgym.experiments.train.deer.rows import retrieval_rows, rows_of
@@ -113,21 +113,22 @@ def _match(
     measured: Callable[[TrainedDecider], dict[str, float]],
     save_every: int,
 ) -> TrainingResult:
-    """Train a policy on a sentence encoder's vectors."""
-    from costgym.agents.deer.matching import Matcher, MatchingDecider
-    from costgym.experiments.train.deer.matching import MatchingLearner
+    """Train a policy on a sentence encoder: maps on its vectors, or the encoder itself."""
+    from costgym.agents.deer.matching import MatchingDecider, new_matcher
+    from costgym.experiments.train.deer.matching import EncoderLearner, MatchingLearner
     from costgym.experiments.train.loop import optimise
 
-    embed = sentence_embedding(settings.model or "")
     needed = [example for example in known if example.kind != NO_SEARCH]
-    run.say(f"reading {len(needed)} queries")
-    vectors = embed([example.query for example in needed])
-    every = math.ceil(len(needed) / (settings.remembered or len(needed)))
-    remembered = vectors[::every]
+    remembered = [example.query for example in needed][:: math.ceil(len(needed) / (settings.remembered or len(needed)))]
     run.update(known=len(remembered))
-    matcher = Matcher(embed.size, len(remembered))
-    matcher.remember(remembered)
-    decider = MatchingDecider(matcher, embed, "deer", settings.model or "")
+    matcher, embed = new_matcher(settings, len(remembered))
+    decider = MatchingDecider(matcher, embed, "deer", settings.model or MINILM)
+    if settings.tune_encoder:
+        warn_of_bf16(settings)
+        learner = EncoderLearner(matcher, settings, needed, embed, remembered, lambda: measured(decider))
+        return optimise(run, learner, save_every)
+    run.say(f"reading {len(needed)} queries")
+    matcher.remember(embed(remembered))
     return optimise(run, MatchingLearner(matcher, settings, needed, embed, lambda: measured(decider)), save_every)
 
 

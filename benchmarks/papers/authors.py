@@ -1,0 +1,164 @@
+"""Everything about one paper on its authors' data, from nothing, by one command: trained, played and timed.
+
+    python benchmarks/papers/authors.py deer --data ../shared/data --model models/smollm2 --json runs/deer.json
+    python benchmarks/papers/authors.py catp --data ../shared/data --model models/smollm2 --larger models/qwen2.5-coder-0.5b
+
+The commands are those whose figures `docs/results/authorsdata.md` shows; each is printed before it runs, on one processor, and
+its seconds after it. `--data` holds the folders of the authors' data, at any depth: `tooldeer_full`, `mgtoolbench_full*`,
+`opencatp` and `stabletoolbench`. `--model` is a language model of the size of SmolLM2-135M; `--larger`, of the size of
+Qwen2.5-Coder-0.5B, learns from half as many texts or fewer, and is left out by default. What is trained and played stays in
+`--out`, from which a later call goes on. The first command that fails ends the call, with its status.
+"""
+
+import argparse
+import os
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks.report import write_report
+
+COSTGYM = (sys.executable, "-m", "costgym")
+SEEDS = "0,1,2,3,4"
+ABLATIONS = (
+    "context=false", "context=false+size_words=false", "intermediate_feedback=false", "mask=false",
+)  # fmt: skip
+"""Of Table 4, as changes of CATP's preset `paper`; the size of the image is told in words, or not at all."""
+Command = list[str]
+
+
+class Given(NamedTuple):
+    """What the commands are made of; paths are absolute."""
+
+    data: Path
+    small: Path | None  # folders of language models
+    larger: Path | None
+    bf16: bool
+
+    @property
+    def models(self) -> tuple[tuple[Path, int], ...]:
+        """The language models, each with what its number of steps is divided by."""
+        return tuple((model, divisor) for model, divisor in ((self.small, 1), (self.larger, 2)) if model is not None)
+
+    def folder(self, beginning: str) -> Path:
+        """Return the first folder of the data, in the order of paths, whose name begins so."""
+        found = sorted(path for path in self.data.rglob(f"{beginning}*") if path.is_dir())
+        if not found:
+            raise SystemExit(f"--data: expected a folder {beginning}* in {self.data}, found none")
+        return found[0]
+
+    def script(self, name: str, *options: object) -> Command:
+        """Return the call of a script beside this one, with its report."""
+        return [sys.executable, str(Path(__file__).parent / name), *map(str, options)]
+
+    def model(self, model: Path) -> Command:
+        return ["--model", str(model), *self.precision()]
+
+    def precision(self) -> Command:
+        return [] if self.bf16 else ["--no-bf16"]
+
+
+def btp_and_ecoact(given: Given) -> Iterator[Command]:
+    data = given.folder("stabletoolbench")
+    yield given.script("similarity.py", "--data", data, "--json", "similarity.json")
+
+
+def deer(given: Given) -> Iterator[Command]:
+    data, runs = str(given.folder("tooldeer_full")), ["deer:minilm-tuned"]
+    tuned = ("--model", "minilm", "--tune-encoder", *given.precision())
+    yield [*COSTGYM, "train", "deer", "--data", data, *tuned, "--out", "minilm-tuned"]
+    for model, divisor in given.models:
+        length = ("--steps", str(500 // divisor), "--batch-size", "8")
+        runs.append(f"deer:{model.name}")
+        yield [*COSTGYM, "train", "deer", "--data", data, *given.model(model), *length, "--out", model.name]
+    played = ",".join(("small", "minilm", *runs))
+    yield [*COSTGYM, "reproduce", "deer", "--data", data, "--model", played, "--out", "played", "--json", "deer.json"]
+
+
+def toolplanner(given: Given) -> Iterator[Command]:
+    data = given.folder("mgtoolbench_full")
+    if given.small is not None:
+        for what in ("tags", "paths"):
+            options = ("--what", what, "--data", data, "--steps", 60, "--out", what, "--json", f"{what}.json")
+            yield given.script("tags.py", *options, *given.model(given.small))
+    yield given.script("feedback.py", "--seeds", SEEDS, "--out", "feedback", "--json", "feedback.json")
+    for model, divisor in given.models:
+        size = ("--steps", 150 // divisor, "--rank-steps", 60 // divisor, "--batch-size", 8 // divisor)
+        kept = ("--out", "feedback", "--json", f"{model.name}.json")
+        yield given.script("feedback.py", "--seeds", 0, "--episodes", 20 // divisor, *size, *kept, *given.model(model))
+    if given.small is not None:
+        runs = ",".join(f"toolplanner:feedback/{given.small.name}{stage}-0" for stage in ("-stage-1", ""))
+        played = ("--episodes", "60", "--jobs", "1", "--out", "played", "--json", "toolplanner.json")
+        yield [*COSTGYM, "reproduce", "toolplanner", "--model", runs, *played]
+
+
+def catp(given: Given) -> Iterator[Command]:
+    text = ("paper", *(f"paper+{change}" for change in ABLATIONS))
+    kinds = {"sequential": (*text, "code", "default"), "nonsequential": ("paper", "code", "default")}
+    for kind, presets in kinds.items():
+        options = ("--tasks", kind, "--presets", ",".join(presets), "--than", "paper", "--seeds", 5)
+        yield given.script("presets.py", *options, "--out", "presets", "--json", f"presets-{kind}.json")
+    pools = ("--data", str(given.folder("opencatp")), "--out", "pools")
+    yield given.script("pools.py", *pools, "--seeds", 5, "--json", "pools.json")
+    for model, divisor in given.models:
+        size = ("--seeds", 1 if model == given.larger else 5, "--steps", 100 // divisor)
+        yield given.script("pools.py", *pools, *size, "--json", f"pools-{model.name}.json", *given.model(model))
+
+
+def vision(given: Given) -> Iterator[Command]:
+    tools = str(Path("..") / "opencatp" / "packaged_tools.py")
+    text = () if given.small is None else ("--model", given.small)
+    yield given.script(tools, *text, "--photos", "photos", "--sheet", "sheet.png", "--json", "tools.json")
+    table = ("--backend", "packaged", "--images", "photos", "--pixels", "48", "--out", "photos.npz")
+    yield [*COSTGYM, "opencatp", "build-table", *table]
+    length = ("--tasks", "sequential", "--steps", "1200", "--out", "catp")
+    yield [*COSTGYM, "train", "catp", "--outcomes", "photos.npz", *length]
+    agents = ("--agents", "catp:catp,greedy,do-nothing,oracle")
+    yield [*COSTGYM, "leaderboard", "--suite", "opencatp", "--data", "photos.npz", *agents, "--out", "board"]
+
+
+PAPERS = {"btp": btp_and_ecoact, "ecoact": btp_and_ecoact, "deer": deer, "toolplanner": toolplanner, "catp": catp}
+PARTS = {**PAPERS, "vision": vision}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("paper", choices=PARTS, help="vision: CATP's tools, on photos")
+    parser.add_argument("--data", type=Path, required=True, help="folder that holds those of the authors' data")
+    parser.add_argument("--model", type=Path, help="folder of a language model; without one its rows are left out")
+    parser.add_argument("--larger", type=Path, help="folder of a larger one")
+    parser.add_argument("--bf16", action=argparse.BooleanOptionalAction, default=True, help="multiply in bfloat16")
+    parser.add_argument("--out", type=Path, help="folder of the runs; by default runs/PAPER")
+    parser.add_argument("--json", type=Path, help="file of the commands and their seconds")
+    args = parser.parse_args()
+    out = (args.out or Path("runs") / args.paper).absolute()
+    small, larger = (None if model is None else model.absolute() for model in (args.model, args.larger))
+    given = Given(args.data.absolute(), small, larger, args.bf16)
+    report = None if args.json is None else args.json.absolute()
+    out.mkdir(parents=True, exist_ok=True)
+    paths = os.pathsep.join(filter(None, (str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH"))))
+    # matrices of this size gain little from a second processor, on which another paper can run
+    surroundings = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": paths}
+    took: list[dict[str, Any]] = []
+    status = 0
+    for command in PARTS[args.paper](given):
+        began = time.monotonic()
+        print(f"$ {shlex.join(command)}", flush=True)
+        status = subprocess.run(command, cwd=out, env=surroundings).returncode
+        took.append({"command": shlex.join(command), "status": status, "seconds": round(time.monotonic() - began, 1)})
+        print(f"# status {status} after {took[-1]['seconds']:g} s", flush=True)
+        if status:
+            break
+    total = round(sum(one["seconds"] for one in took), 1)
+    write_report({"paper": args.paper, "seconds": total, "commands": took}, report)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

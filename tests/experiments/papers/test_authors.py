@@ -1,0 +1,62 @@
+"""The commands of `benchmarks/papers/authors.py` name scripts, commands and options that there are."""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.papers import authors
+from tests.helpers.command_line import invoke
+
+FOLDERS = ("tooldeer_full", "mgtoolbench_full_LICENCE", "opencatp", "family/stabletoolbench")
+
+
+@pytest.fixture
+def given(tmp_path: Path) -> authors.Given:
+    for name in FOLDERS:
+        (tmp_path / name).mkdir(parents=True)
+    return authors.Given(tmp_path, tmp_path / "small", tmp_path / "larger", bf16=False)
+
+
+@pytest.mark.parametrize("paper", authors.PARTS)
+def test_every_command_and_option_is_known(paper: str, given: authors.Given) -> None:
+    commands = list(authors.PARTS[paper](given))
+    assert commands
+    for program, *rest in commands:
+        assert program == sys.executable
+        options = [word for word in rest if word.startswith("--")]
+        if rest[:2] == list(authors.COSTGYM[1:]):
+            names = [word for word in rest[2:5] if not word.startswith("--")]
+            known = invoke(*names[: 1 if names[0] in ("reproduce", "leaderboard") else 2], "--help").output
+        else:
+            known = Path(rest[0]).read_text()
+        assert all(re.search(rf"{option}\b", known) or (option == "--no-bf16" and "--bf16" in known) for option in options)
+
+
+def test_without_a_model_none_is_named_and_a_larger_one_takes_half_as_many_steps(given: authors.Given) -> None:
+    for paper, commands in authors.PARTS.items():
+        alone = [word for command in commands(given._replace(small=None, larger=None)) for word in command]
+        assert not [word for word in alone if word.endswith(("small", "larger"))] or paper == "deer"
+    small, larger = (command[command.index("--steps") + 1] for command in list(authors.deer(given))[1:3])
+    assert int(small) == 2 * int(larger)
+
+
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="expected a folder opencatp"):
+        list(authors.catp(authors.Given(tmp_path, None, None, True)))
+
+
+def test_commands_run_one_after_the_other_until_one_fails_and_their_seconds_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scripts = ("open('made', 'w').write('1')", "raise SystemExit(3)", "open('never', 'w')")
+    monkeypatch.setitem(authors.PARTS, "catp", lambda given: ([sys.executable, "-c", script] for script in scripts))
+    report = tmp_path / "report.json"
+    monkeypatch.setattr(sys, "argv", ["", "catp", "--data", "x", "--out", str(tmp_path / "runs"), "--json", str(report)])
+    assert authors.main() == 3
+    assert (tmp_path / "runs" / "made").exists() and not (tmp_path / "runs" / "never").exists()
+    told = json.loads(report.read_text())
+    assert [one["status"] for one in told["commands"]] == [0, 3] and told["seconds"] >= 0
+    assert "# status 3 after" in capsys.readouterr().out
