@@ -165,19 +165,28 @@ class CatpPolicy(nn.Module):  # type: ignore[misc]
     def _hidden(self, batch: Batch, level: Tensor, table: Tensor, body: Tensor, present: Tensor) -> Tensor:
         """Return the last hidden states of the body, which follows its prompt.  # (B, L, width)"""
         if self.settings.small:
-            prompt, seen = self._prompt(batch, level, table)
+            prompt, seen, _ = self._prompt(batch, level, table)
             there = torch.cat([seen, present], dim=1)
             read = self.model(
                 inputs_embeds=torch.cat([prompt, body], dim=1), attention_mask=there.long(), position_ids=_places(there)
             )
             return read.last_hidden_state[:, prompt.shape[1] :]
-        # a published model's prompt is longer than a plan and the same for all of a task and level: each is read once
+        # a published model's prompt is longer than a plan and the same for all of a task and level, and prompts begin alike:
+        # each is read once, and so is their beginning
         asked = list(zip(batch.texts, batch.level.tolist(), strict=True))
         prompts = {key: row for row, key in enumerate(dict.fromkeys(asked))}
         once = batch._replace(texts=tuple(text for text, _ in prompts))
-        prompt, seen = self._prompt(once, torch.tensor([number for _, number in prompts], device=level.device), table)
+        prompt, seen, alike = self._prompt(once, torch.tensor([number for _, number in prompts], device=level.device), table)
+        past = None
+        if alike:
+            past = self.model(inputs_embeds=prompt[:1, :alike], use_cache=True).past_key_values
+            past.batch_repeat_interleave(len(prompts))
         past = self.model(
-            inputs_embeds=prompt, attention_mask=seen.long(), position_ids=_places(seen), use_cache=True
+            inputs_embeds=prompt[:, alike:],
+            past_key_values=past,
+            attention_mask=seen.long(),
+            position_ids=_places(seen)[:, alike:],
+            use_cache=True,
         ).past_key_values
         which = torch.tensor([prompts[key] for key in asked], device=level.device)
         past.batch_select_indices(which)
@@ -187,10 +196,10 @@ class CatpPolicy(nn.Module):  # type: ignore[misc]
             inputs_embeds=body, past_key_values=past, attention_mask=there.long(), position_ids=places
         ).last_hidden_state
 
-    def _prompt(self, batch: Batch, level: Tensor, table: Tensor) -> tuple[Tensor, Tensor]:
-        """The task, the tools and the tools with costs, in the order of the prompt, and which of it is there.
-        # (B, P, width), (B, P)"""
-        settings, rows = self.settings, len(level)
+    def _prompt(self, batch: Batch, level: Tensor, table: Tensor) -> tuple[Tensor, Tensor, int]:
+        """The task, the tools and the tools with costs, in the order of the prompt, which of it is there, and how many vectors
+        at its beginning are the same in all rows.  # (B, P, width), (B, P)"""
+        settings, rows, alike = self.settings, len(level), 0
         plain = self._all_seen(self.encoder.plain()[_TOOLS].expand(rows, -1, -1))
         if settings.small:
             words = torch.as_tensor(batch.words, device=level.device)
@@ -203,8 +212,9 @@ class CatpPolicy(nn.Module):  # type: ignore[misc]
             parts = [plain, self._all_seen(self.encoder.priced(table, self.prices)[level]), task]
             if not settings.small:
                 before, between = (self._read((text,) * rows, level.device) for text in INSTRUCTIONS)
+                alike = sum(vectors.shape[1] for vectors, _ in (before, plain, between))
                 parts = [before, plain, between, *parts[1:]]
-        return torch.cat([vectors for vectors, _ in parts], dim=1), torch.cat([seen for _, seen in parts], dim=1)
+        return torch.cat([vectors for vectors, _ in parts], dim=1), torch.cat([seen for _, seen in parts], dim=1), alike
 
     @staticmethod
     def _all_seen(vectors: Tensor) -> tuple[Tensor, Tensor]:

@@ -320,10 +320,31 @@ def test_a_published_model_reads_a_shared_prompt_once_and_makes_the_same_of_each
         together = policy.log_probabilities(batch_of(records, windows, settings))
         watch.remove()
         levels = {(record.task.task_id, record.level) for record in records}
-        assert read == [len(levels), 5] and len(levels) < 5
+        assert read == [1, len(levels), 5] and len(levels) < 5
         for row, (record, window) in enumerate(zip(records, windows, strict=True)):
             alone = policy.log_probabilities(batch_of([record], [window], settings))[0]
             torch.testing.assert_close(together[row, : len(alone)], alone, atol=1e-5, rtol=1e-5)
+
+
+def test_the_beginning_that_prompts_share_teaches_what_it_teaches_in_each_of_them(evaluator, published, monkeypatch):
+    settings = CatpSettings(**{**TINY, "model": published, "lora_rank": 4, "bf16": False})
+    policy = ready_policy(settings, "cpu").eval()  # no dropout, whose draws would differ
+    records = [*episodes(evaluator, settings, 24)[:3], *episodes(evaluator, settings, 16)[:2]]
+    batch = batch_of(records, [(0, len(record.choices) - 1) for record in records], settings)
+
+    def learnt():
+        policy.zero_grad()
+        logs = policy.log_probabilities(batch)
+        choice_loss(logs, batch).backward()
+        return logs.detach(), {name: weight.grad.clone() for name, weight in trained_weights(policy).items()}
+
+    (logs, gradients), whole = learnt(), policy._prompt
+    monkeypatch.setattr(policy, "_prompt", lambda *given: (*whole(*given)[:2], 0))
+    each_logs, each_gradients = learnt()
+    torch.testing.assert_close(logs, each_logs, atol=1e-5, rtol=1e-5)
+    assert gradients.keys() == each_gradients.keys()
+    for name, gradient in gradients.items():
+        torch.testing.assert_close(gradient, each_gradients[name], atol=1e-5, rtol=1e-3)
 
 
 @pytest.mark.parametrize("window", [2, 5, 40])
