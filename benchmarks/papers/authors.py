@@ -71,7 +71,7 @@ def btp_and_ecoact(given: Given) -> Iterator[Command]:
 
 def deer(given: Given) -> Iterator[Command]:
     data, runs = str(given.folder("tooldeer_full")), ["deer:minilm-tuned"]
-    tuned = ("--model", "minilm", "--tune-encoder", *given.precision())
+    tuned = ("--model", "minilm", "--tune-encoder", "--steps", "750", *given.precision())
     yield [*COSTGYM, "train", "deer", "--data", data, *tuned, "--out", "minilm-tuned"]
     for model, divisor in given.models:
         length = ("--steps", str(500 // divisor), "--batch-size", "8")

@@ -93,7 +93,7 @@ class EncoderLearner(Learner):
         self.matcher, self.known, self.embed, self.remembered, self.measure = matcher, known, embed, remembered, measure
 
     def rate(self, step: int) -> float:
-        rising = self.settings.peak(5e-5) * min(1.0, (step + 1) / max(1, self.settings.warmup_steps))
+        rising = self.settings.peak(1.5e-4) * min(1.0, (step + 1) / max(1, self.settings.warmup_steps))
         return rising * max(0.05, 1.0 - step / self.settings.steps)
 
     def loss(self, step: int) -> Loss:
