@@ -99,11 +99,10 @@ def toolplanner(given: Given) -> Iterator[Command]:
 
 
 def catp(given: Given) -> Iterator[Command]:
-    text = ("paper", *(f"paper+{change}" for change in ABLATIONS))
-    kinds = {"sequential": (*text, "code", "default"), "nonsequential": ("paper", "code", "default")}
-    for kind, presets in kinds.items():
-        options = ("--tasks", kind, "--presets", ",".join(presets), "--than", "paper", "--seeds", 5)
-        yield given.script("presets.py", *options, "--out", "presets", "--json", f"presets-{kind}.json")
+    yield given.script("presets.py", "--presets", "default,paper,code", "--out", "presets", "--json", "presets.json")
+    ablations = ",".join(("paper", *(f"paper+{change}" for change in ABLATIONS)))
+    options = ("--tasks", "sequential", "--presets", ablations, "--than", "paper")
+    yield given.script("presets.py", *options, "--out", "presets", "--json", "ablations.json")
     pools = ("--data", str(given.folder("opencatp")), "--out", "pools")
     yield given.script("pools.py", *pools, "--seeds", 5, "--json", "pools.json")
     for model, divisor in given.models:

@@ -31,7 +31,7 @@ from costgym.simulators.threads import torch_threads
 
 PROMPTED = "few-shot"
 """The best prompted planner of the published protocol."""
-FIGURES = ("quality_of_plan", "average_cost", "average_seconds", "plan_validity")
+FIGURES = ("quality_of_plan", "score", "average_cost", "average_seconds", "plan_validity")
 LESS = {"quality_of_plan": "less", "average_cost": "USD less", "average_seconds": "seconds less"}
 
 
