@@ -1,5 +1,6 @@
 """Supervised fine-tuning: what is learnt from, what is learnt, and a run that stops and goes on."""
 
+import warnings
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -111,6 +112,18 @@ def test_adapters_also_learn_the_special_tokens_around_a_call(model: Path, tmp_p
     assert vectors("with", special) == {"embed_tokens": (1, 16), "lm_head": (1, 16)}
     assert vectors("without", model) == {}  # there it is written in ordinary tokens
     LocalModel(str(special), adapter=tmp_path / "with" / "model", max_tokens=4)
+
+
+@pytest.mark.parametrize("bf16", [True, False])
+def test_bfloat16_on_a_processor_without_it_warns(model: Path, tmp_path: Path, monkeypatch: Any, bf16: bool) -> None:
+    from costgym.experiments.train.sft.train import train_sft
+
+    monkeypatch.setattr("torch.backends.cpu.get_cpu_capability", lambda: "AVX2")
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        train_sft(tmp_path / "run", SMALL, 1, model=str(model), **{**QUICK, "steps": 1, "bf16": bf16})
+    assert any("--no-bf16" in str(warning.message) for warning in said) == bf16
 
 
 def test_wrong_settings_are_named(model: Path, tmp_path: Path) -> None:

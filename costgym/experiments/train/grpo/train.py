@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from costgym.agents.models.chat_template import CHAT_TEMPLATE
-from costgym.agents.networks import adapters, load_published, small_config
+from costgym.agents.networks import adapters, load_published, small_config, warn_of_bf16
 from costgym.experiments.train.grpo.settings import GrpoConfig, GrpoSettings
 from costgym.experiments.train.grpo.world import GrpoWorld, episode_quality
 from costgym.experiments.train.run import (
@@ -257,6 +257,8 @@ def _optimise(
     follower = _follower(run, steps, checkpoint, metrics)
     few = math.gcd(settings.num_generations * settings.groups, _AT_ONCE)
     half = settings.bf16 and settings.model is not None
+    if half:
+        warn_of_bf16(settings)
     arguments = trl.GRPOConfig(
         output_dir=str(run.folder / KEPT),
         max_steps=steps,

@@ -9,7 +9,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from costgym.agents.networks import adapters, load_published, with_adapters
+from costgym.agents.networks import adapters, load_published, warn_of_bf16, with_adapters
 from costgym.experiments.train.run import Callback, TrainingResult, TrainingRun, TrainingStep, open_run, require_modules
 from costgym.experiments.train.sft.episodes import TokenRow, token_rows
 from costgym.experiments.train.sft.settings import SftConfig, SftSettings
@@ -77,6 +77,7 @@ def _train(
     from costgym.experiments.train.sft.learning import SftLearner
 
     transformers.utils.logging.disable_progress_bar()
+    warn_of_bf16(settings)
     tokenizer = load_published(transformers.AutoTokenizer, settings.model)
     if not getattr(tokenizer, "chat_template", None):
         raise ConfigError("model", f"{settings.model!r} has no chat template; choose an instruction-tuned model")
