@@ -1,6 +1,6 @@
 """Train CATP by its presets, the paper's text and the authors' code, or with settings changed, beside prompting; several seeds.
 
-    python benchmarks/papers/presets.py --seeds 5 --presets paper,code --json benchmarks/results/presets.json
+    python benchmarks/papers/presets.py --seeds 5 --presets default,paper,code --json benchmarks/results/presets.json
     python benchmarks/papers/presets.py --presets paper,paper+mask=false --than paper --tasks sequential
 
 A policy for each kind of tasks, measured as the published protocol does: plans that are not valid are left out of the means.
