@@ -81,7 +81,7 @@ class SentenceEmbedding:
         return self._torch.nn.functional.normalize((states * there).sum(1) / there.sum(1), dim=-1)
 
     def forget(self) -> None:
-        """Read texts anew: the network has changed."""
+        """Read texts again from now on: the network has changed."""
         self._known.clear()
 
 

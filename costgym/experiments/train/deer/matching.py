@@ -74,7 +74,7 @@ _SCALARS = 20.0
 
 class EncoderLearner(Learner):
     """Tunes the encoder by the same loss, over the tools that are candidates of the step. After the last step the vectors of
-    the `remembered` queries are taken anew."""
+    the `remembered` queries are computed again."""
 
     settings: DeerSettings
     random_key = ("deer encoder",)
