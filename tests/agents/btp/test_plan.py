@@ -93,3 +93,18 @@ def test_caps_follow_the_rules_in_their_order():
 def test_settings_that_make_no_sense_are_refused(wrong):
     with pytest.raises(ConfigError):
         BtpSettings(**wrong)
+
+
+@given(data=st.data(), count=st.integers(2, 40))
+def test_estimates_do_not_depend_on_the_order_in_which_a_library_adds(data, count):
+    likeness = data.draw(st.lists(st.sampled_from([0.0, 0.1, 1 / 3, 0.7, 1.0]), min_size=count, max_size=count))
+    counts = data.draw(st.lists(st.integers(1, 4), min_size=count, max_size=count))
+    helped = data.draw(st.lists(st.sampled_from([0.0, 1.0]), min_size=count, max_size=count))
+    order = data.draw(st.permutations(range(count)))
+
+    def estimates(places):
+        near, uses, right = ([row[place] for place in places] for row in (likeness, counts, helped))
+        value = expected_value(near, right)
+        return value, frequency_cap(near, uses, value, helpful=right)
+
+    assert estimates(range(count)) == estimates(order)

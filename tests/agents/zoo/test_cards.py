@@ -113,7 +113,7 @@ def test_every_one_plays(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch")
     pytest.importorskip("transformers")
     if name.endswith("minilm") and not has_minilm():
-        monkeypatch.setattr("costgym.agents.deer.learnt.sentence_embedding", lambda _: StandIn())
+        monkeypatch.setattr("costgym.agents.deer.matching.sentence_embedding", lambda _: StandIn())
     entry = find_agent(name)
     env = costgym.make(default_id(entry.env_id, first=entry.trained_in), split="test")
     results = costgym.rollout(env, make_agent(name), episodes=2, seed=0)
