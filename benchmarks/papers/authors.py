@@ -3,11 +3,12 @@
     python benchmarks/papers/authors.py deer --data ../shared/data --model models/smollm2 --json runs/deer.json
     python benchmarks/papers/authors.py catp --data ../shared/data --model models/smollm2 --larger models/qwen2.5-coder-0.5b
 
-The commands are those whose figures `docs/results/authorsdata.md` shows; each is printed before it runs, on one processor, and
-its seconds after it. `--data` holds the folders of the authors' data, at any depth: `tooldeer_full`, `mgtoolbench_full*`,
-`opencatp` and `stabletoolbench`. `--model` is a language model of the size of SmolLM2-135M; `--larger`, of the size of
-Qwen2.5-Coder-0.5B, learns from half as many texts or fewer, and is left out by default. What is trained and played stays in
-`--out`, from which a later call goes on. The first command that fails ends the call, with its status.
+The commands are those of `docs/results/authorsdata.md`; each is printed before it runs, on one processor, and its seconds
+after it. `--data` holds the folders of the authors' data, at any depth: `tooldeer_full`, `mgtoolbench_full*`, `opencatp` and
+`stabletoolbench`. `--model` is a language model of the size of SmolLM2-135M. `--larger`, of the size of Qwen2.5-Coder-0.5B,
+takes half as many steps, about as many as on that page, which has no figures of it on CATP's pools; it is left out by default.
+What is trained and played stays in `--out`, from which a later call goes on. The first command that fails ends the call, with
+its status.
 """
 
 import argparse
@@ -25,16 +26,16 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks.report import write_report
 
 COSTGYM = (sys.executable, "-m", "costgym")
-SEEDS = "0,1,2,3,4"
 ABLATIONS = (
     "context=false", "context=false+size_words=false", "intermediate_feedback=false", "mask=false",
 )  # fmt: skip
-"""Of Table 4, as changes of CATP's preset `paper`; the size of the image is told in words, or not at all."""
+"""The ablations of Table 4 as changes of CATP's preset `paper`: without context augmentation the size of the image is told in
+words, or not at all."""
 Command = list[str]
 
 
-class Given(NamedTuple):
-    """What the commands are made of; paths are absolute."""
+class Inputs(NamedTuple):
+    """The data and the models that commands name, by absolute paths."""
 
     data: Path
     small: Path | None  # folders of language models
@@ -54,7 +55,7 @@ class Given(NamedTuple):
         return found[0]
 
     def script(self, name: str, *options: object) -> Command:
-        """Return the call of a script beside this one, with its report."""
+        """Return the call of a script beside this one."""
         return [sys.executable, str(Path(__file__).parent / name), *map(str, options)]
 
     def model(self, model: Path) -> Command:
@@ -64,56 +65,56 @@ class Given(NamedTuple):
         return [] if self.bf16 else ["--no-bf16"]
 
 
-def btp_and_ecoact(given: Given) -> Iterator[Command]:
-    data = given.folder("stabletoolbench")
-    yield given.script("similarity.py", "--data", data, "--json", "similarity.json")
+def btp_and_ecoact(inputs: Inputs) -> Iterator[Command]:
+    data = inputs.folder("stabletoolbench")
+    yield inputs.script("similarity.py", "--data", data, "--json", "similarity.json")
 
 
-def deer(given: Given) -> Iterator[Command]:
-    data, runs = str(given.folder("tooldeer_full")), ["deer:minilm-tuned"]
-    tuned = ("--model", "minilm", "--tune-encoder", "--steps", "750", *given.precision())
+def deer(inputs: Inputs) -> Iterator[Command]:
+    data, runs = str(inputs.folder("tooldeer_full")), ["deer:minilm-tuned"]
+    tuned = ("--model", "minilm", "--tune-encoder", "--steps", "750", *inputs.precision())
     yield [*COSTGYM, "train", "deer", "--data", data, *tuned, "--out", "minilm-tuned"]
-    for model, divisor in given.models:
+    for model, divisor in inputs.models:
         length = ("--steps", str(500 // divisor), "--batch-size", "8")
         runs.append(f"deer:{model.name}")
-        yield [*COSTGYM, "train", "deer", "--data", data, *given.model(model), *length, "--out", model.name]
+        yield [*COSTGYM, "train", "deer", "--data", data, *inputs.model(model), *length, "--out", model.name]
     played = ",".join(("small", "minilm", *runs))
     yield [*COSTGYM, "reproduce", "deer", "--data", data, "--model", played, "--out", "played", "--json", "deer.json"]
 
 
-def toolplanner(given: Given) -> Iterator[Command]:
-    data = given.folder("mgtoolbench_full")
-    if given.small is not None:
+def toolplanner(inputs: Inputs) -> Iterator[Command]:
+    data = inputs.folder("mgtoolbench_full")
+    if inputs.small is not None:
         for what in ("tags", "paths"):
             options = ("--what", what, "--data", data, "--steps", 60, "--out", what, "--json", f"{what}.json")
-            yield given.script("tags.py", *options, *given.model(given.small))
-    yield given.script("feedback.py", "--seeds", SEEDS, "--out", "feedback", "--json", "feedback.json")
-    for model, divisor in given.models:
+            yield inputs.script("tags.py", *options, *inputs.model(inputs.small))
+    yield inputs.script("feedback.py", "--out", "feedback", "--json", "feedback.json")
+    for model, divisor in inputs.models:
         size = ("--steps", 150 // divisor, "--rank-steps", 60 // divisor, "--batch-size", 8 // divisor)
         kept = ("--out", "feedback", "--json", f"{model.name}.json")
-        yield given.script("feedback.py", "--seeds", 0, "--episodes", 20 // divisor, *size, *kept, *given.model(model))
-    if given.small is not None:
-        runs = ",".join(f"toolplanner:feedback/{given.small.name}{stage}-0" for stage in ("-stage-1", ""))
+        yield inputs.script("feedback.py", "--seeds", 0, "--episodes", 20 // divisor, *size, *kept, *inputs.model(model))
+    if inputs.small is not None:
+        runs = ",".join(f"toolplanner:feedback/{inputs.small.name}{stage}-0" for stage in ("-stage-1", ""))
         played = ("--episodes", "60", "--jobs", "1", "--out", "played", "--json", "toolplanner.json")
         yield [*COSTGYM, "reproduce", "toolplanner", "--model", runs, *played]
 
 
-def catp(given: Given) -> Iterator[Command]:
-    yield given.script("presets.py", "--presets", "default,paper,code", "--out", "presets", "--json", "presets.json")
+def catp(inputs: Inputs) -> Iterator[Command]:
+    yield inputs.script("presets.py", "--presets", "default,paper,code", "--out", "presets", "--json", "presets.json")
     ablations = ",".join(("paper", *(f"paper+{change}" for change in ABLATIONS)))
     options = ("--tasks", "sequential", "--presets", ablations, "--than", "paper")
-    yield given.script("presets.py", *options, "--out", "presets", "--json", "ablations.json")
-    pools = ("--data", str(given.folder("opencatp")), "--out", "pools")
-    yield given.script("pools.py", *pools, "--seeds", 5, "--json", "pools.json")
-    for model, divisor in given.models:
-        size = ("--seeds", 1 if model == given.larger else 5, "--steps", 100 // divisor)
-        yield given.script("pools.py", *pools, *size, "--json", f"pools-{model.name}.json", *given.model(model))
+    yield inputs.script("presets.py", *options, "--out", "presets", "--json", "ablations.json")
+    pools = ("--data", str(inputs.folder("opencatp")), "--out", "pools")
+    yield inputs.script("pools.py", *pools, "--seeds", 5, "--json", "pools.json")
+    for model, divisor in inputs.models:
+        size = ("--seeds", 1 if model == inputs.larger else 3, "--steps", 100 // divisor)
+        yield inputs.script("pools.py", *pools, *size, "--json", f"pools-{model.name}.json", *inputs.model(model))
 
 
-def vision(given: Given) -> Iterator[Command]:
+def vision(inputs: Inputs) -> Iterator[Command]:
     tools = str(Path("..") / "opencatp" / "packaged_tools.py")
-    text = () if given.small is None else ("--model", given.small)
-    yield given.script(tools, *text, "--photos", "photos", "--sheet", "sheet.png", "--json", "tools.json")
+    text = () if inputs.small is None else ("--model", inputs.small)
+    yield inputs.script(tools, *text, "--photos", "photos", "--sheet", "sheet.png", "--json", "tools.json")
     table = ("--backend", "packaged", "--images", "photos", "--pixels", "48", "--out", "photos.npz")
     yield [*COSTGYM, "opencatp", "build-table", *table]
     length = ("--tasks", "sequential", "--steps", "1200", "--out", "catp")
@@ -122,8 +123,14 @@ def vision(given: Given) -> Iterator[Command]:
     yield [*COSTGYM, "leaderboard", "--suite", "opencatp", "--data", "photos.npz", *agents, "--out", "board"]
 
 
-PAPERS = {"btp": btp_and_ecoact, "ecoact": btp_and_ecoact, "deer": deer, "toolplanner": toolplanner, "catp": catp}
-PARTS = {**PAPERS, "vision": vision}
+PARTS = {
+    "btp": btp_and_ecoact,
+    "ecoact": btp_and_ecoact,
+    "deer": deer,
+    "toolplanner": toolplanner,
+    "catp": catp,
+    "vision": vision,
+}
 
 
 def main() -> int:
@@ -138,7 +145,7 @@ def main() -> int:
     args = parser.parse_args()
     out = (args.out or Path("runs") / args.paper).absolute()
     small, larger = (None if model is None else model.absolute() for model in (args.model, args.larger))
-    given = Given(args.data.absolute(), small, larger, args.bf16)
+    inputs = Inputs(args.data.absolute(), small, larger, args.bf16)
     report = None if args.json is None else args.json.absolute()
     out.mkdir(parents=True, exist_ok=True)
     paths = os.pathsep.join(filter(None, (str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH"))))
@@ -146,7 +153,7 @@ def main() -> int:
     surroundings = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": paths}
     took: list[dict[str, Any]] = []
     status = 0
-    for command in PARTS[args.paper](given):
+    for command in PARTS[args.paper](inputs):
         began = time.monotonic()
         print(f"$ {shlex.join(command)}", flush=True)
         status = subprocess.run(command, cwd=out, env=surroundings).returncode

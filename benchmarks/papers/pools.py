@@ -24,7 +24,7 @@ from costgym.simulators.threads import torch_threads
 POOLS = {"sequential": "seq_plan_pool.json", "nonsequential": "nonseq_plan_pool.json"}
 OF_A_MODEL: dict[str, Any] = {"batch_size": 16, "warmup_steps": 10, "learning_rate": 1e-3}
 GAINS = (("choice_accuracy", "choice_chance"), ("chosen", "pool_mean"))
-"""What a policy does, and what it should be above."""
+"""Pairs of figures of which the first should be above the second."""
 
 
 def row_of(kind: str, steps: int, measured: list[dict[str, float]]) -> dict[str, Any]:

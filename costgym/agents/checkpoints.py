@@ -72,7 +72,8 @@ def _clear(run: Path) -> None:
 
 
 def load_weights(checkpoint: Path, weights: Mapping[str, Any]) -> None:
-    """Fill weights from a checkpoint; raises DataError where it is missing, damaged or another policy's."""
+    """Fill weights from a checkpoint; raises DataError where it is missing, damaged or another policy's, or a weight is not a
+    finite number."""
     path = checkpoint / POLICY
     tensors = read_tensors(path)
     odd = sorted(set(tensors) ^ set(weights))
@@ -81,6 +82,8 @@ def load_weights(checkpoint: Path, weights: Mapping[str, Any]) -> None:
     for name, weight in weights.items():
         if tensors[name].shape != weight.shape:
             raise DataError(path, f"expected shape {tuple(weight.shape)}, got {tuple(tensors[name].shape)}", name)
+        if not bool(tensors[name].isfinite().all()):
+            raise DataError(path, "a weight is not a finite number; train the policy again", name)
         weight.data.copy_(tensors[name])
 
 

@@ -94,7 +94,7 @@ _ROUND: dict[str, Callable[[float], int]] = {
 Numbers = Sequence[float] | npt.NDArray[np.float64]
 
 
-DIGITS = 12
+_DIGITS = 12
 """Decimals of a value and of a mean count. The last ones of a double depend on how a processor's libraries compute exponentials
 and add, and would decide between equal values and about a mean of one half."""
 
@@ -131,7 +131,7 @@ def value_of(weights: npt.NDArray[np.float64], helpful: Numbers, settings: BtpSe
     if total <= 0.0:
         return settings.prior_value
     gained = float(weights @ np.asarray(helpful, dtype=np.float64)) + settings.prior_weight * settings.prior_value
-    return round(gained / total, DIGITS)
+    return round(gained / total, _DIGITS)
 
 
 def frequency_cap(
@@ -168,7 +168,7 @@ def cap_of(
     uses = np.asarray(counts, dtype=np.float64)
     if helpful is not None and settings.clip_unhelpful:
         uses = np.where(np.asarray(helpful) > 0, uses, np.minimum(uses, 1.0))
-    return int(_ROUND[settings.rounding](round(float(weights @ uses) / float(weights.sum()), DIGITS)))
+    return int(_ROUND[settings.rounding](round(float(weights @ uses) / float(weights.sum()), _DIGITS)))
 
 
 def plan_tool_usage(costs: Sequence[float], values: Sequence[float], frequency_caps: Sequence[int], budget: float) -> list[int]:

@@ -13,7 +13,7 @@ from costgym.agents.deer.deciders import DeerAgent, TrainedDecider
 from costgym.agents.deer.language_model import next_scores, next_texts, small_model
 from costgym.agents.deer.settings import TOKENIZER, DeerConfig
 from costgym.agents.deer.writing import Writing, completion_ids, prompt_ids, read_call
-from costgym.agents.networks import multiplied, not_finite, published_model, trained_weights
+from costgym.agents.networks import multiplied, published_model, trained_weights
 from costgym.agents.settings import read_config
 from costgym.simulators.errors import ConfigError, DataError, require
 from costgym.simulators.retrieval.sentences import is_sentence_encoder
@@ -81,11 +81,7 @@ def load_decider(folder: str | Path, name: str | None = None) -> TrainedDecider:
         return load_matcher(checkpoint, run, name or f"deer:{folder}")
     tokenizer = load_tokenizer(path)
     model = build_model(run, tokenizer)
-    weights = trained_weights(model)
-    load_weights(checkpoint, weights)
-    broken = not_finite(weights)
-    if broken is not None:
-        raise DataError(checkpoint, "a weight is not a finite number; train the policy again", broken)
+    load_weights(checkpoint, trained_weights(model))
     if torch.cuda.is_available():
         model = model.to("cuda")
     return LearntDecider(model.requires_grad_(False), tokenizer, run, name or f"deer:{folder}")

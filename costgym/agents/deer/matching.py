@@ -17,8 +17,7 @@ from torch.nn import functional as F
 from costgym.agents.checkpoints import load_weights
 from costgym.agents.deer.deciders import TrainedDecider
 from costgym.agents.deer.settings import DeerConfig, DeerSettings
-from costgym.agents.networks import not_finite, trained_weights
-from costgym.simulators.errors import DataError
+from costgym.agents.networks import trained_weights
 from costgym.simulators.retrieval.embedding import Vectors
 from costgym.simulators.retrieval.sentences import MINILM, SentenceEmbedding, sentence_embedding
 from costgym.simulators.tools import ToolText
@@ -117,9 +116,5 @@ def new_matcher(settings: DeerSettings, known: int) -> tuple[Matcher, SentenceEm
 def load_matcher(checkpoint: Path, run: DeerConfig, name: str) -> MatchingDecider:
     """Return the decider of a checkpoint; raises DataError where it is damaged."""
     matcher, embed = new_matcher(run.settings, run.known)
-    weights = trained_weights(matcher)
-    load_weights(checkpoint, weights)
-    broken = not_finite(weights)
-    if broken is not None:
-        raise DataError(checkpoint, "a weight is not a finite number; train the policy again", broken)
+    load_weights(checkpoint, trained_weights(matcher))
     return MatchingDecider(matcher, embed, name, run.settings.model or MINILM)

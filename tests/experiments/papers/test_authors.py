@@ -14,15 +14,15 @@ FOLDERS = ("tooldeer_full", "mgtoolbench_full_LICENCE", "opencatp", "family/stab
 
 
 @pytest.fixture
-def given(tmp_path: Path) -> authors.Given:
+def inputs(tmp_path: Path) -> authors.Inputs:
     for name in FOLDERS:
         (tmp_path / name).mkdir(parents=True)
-    return authors.Given(tmp_path, tmp_path / "small", tmp_path / "larger", bf16=False)
+    return authors.Inputs(tmp_path, tmp_path / "small", tmp_path / "larger", bf16=False)
 
 
 @pytest.mark.parametrize("paper", authors.PARTS)
-def test_every_command_and_option_is_known(paper: str, given: authors.Given) -> None:
-    commands = list(authors.PARTS[paper](given))
+def test_every_command_and_option_is_known(paper: str, inputs: authors.Inputs) -> None:
+    commands = list(authors.PARTS[paper](inputs))
     assert commands
     for program, *rest in commands:
         assert program == sys.executable
@@ -35,24 +35,24 @@ def test_every_command_and_option_is_known(paper: str, given: authors.Given) -> 
         assert all(re.search(rf"{option}\b", known) or (option == "--no-bf16" and "--bf16" in known) for option in options)
 
 
-def test_without_a_model_none_is_named_and_a_larger_one_takes_half_as_many_steps(given: authors.Given) -> None:
-    for paper, commands in authors.PARTS.items():
-        alone = [word for command in commands(given._replace(small=None, larger=None)) for word in command]
-        assert not [word for word in alone if word.endswith(("small", "larger"))] or paper == "deer"
-    small, larger = (command[command.index("--steps") + 1] for command in list(authors.deer(given))[1:3])
+def test_without_a_model_none_is_named_and_a_larger_one_takes_half_as_many_steps(inputs: authors.Inputs) -> None:
+    for commands in authors.PARTS.values():
+        alone = [word for command in commands(inputs._replace(small=None, larger=None)) for word in command]
+        assert not [word for word in alone if word.endswith(("small", "larger"))]
+    small, larger = (command[command.index("--steps") + 1] for command in list(authors.deer(inputs))[1:3])
     assert int(small) == 2 * int(larger)
 
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="expected a folder opencatp"):
-        list(authors.catp(authors.Given(tmp_path, None, None, True)))
+        list(authors.catp(authors.Inputs(tmp_path, None, None, True)))
 
 
 def test_commands_run_one_after_the_other_until_one_fails_and_their_seconds_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     scripts = ("open('made', 'w').write('1')", "raise SystemExit(3)", "open('never', 'w')")
-    monkeypatch.setitem(authors.PARTS, "catp", lambda given: ([sys.executable, "-c", script] for script in scripts))
+    monkeypatch.setitem(authors.PARTS, "catp", lambda _: ([sys.executable, "-c", script] for script in scripts))
     report = tmp_path / "report.json"
     monkeypatch.setattr(sys, "argv", ["", "catp", "--data", "x", "--out", str(tmp_path / "runs"), "--json", str(report)])
     assert authors.main() == 3

@@ -145,6 +145,36 @@ def test_gradients_are_clipped(run: TrainingRun) -> None:
     assert float(far.weight.grad.norm()) == pytest.approx(1.0, rel=1e-4)
 
 
+def test_some_weights_learn_faster_than_others(run: TrainingRun) -> None:
+    class Two(Parabola):
+        faster = {"quick": 20.0}  # noqa: RUF012
+
+        def __init__(self) -> None:
+            super().__init__(steps=1)
+            self.weights = {name: torch.zeros(1, requires_grad=True) for name in ("slow", "quick", "last")}
+
+        def loss(self, step: int) -> Loss:
+            return sum(((weight - 3.0) ** 2).sum() for weight in self.weights.values()), {}
+
+        def check(self) -> dict[str, float]:
+            return {}
+
+    two = Two()
+    optimise(run, two)
+    moved = {name: float(weight.detach()) for name, weight in two.weights.items()}
+    # the first step of AdamW is as long as its rate
+    assert moved == pytest.approx({"slow": 0.5, "quick": 10.0, "last": 0.5}, rel=1e-4)
+
+
+def test_a_weight_that_is_no_finite_number_is_not_loaded(run: TrainingRun) -> None:
+    weight = {"w": torch.full((1,), float("nan"))}
+    run.save(1, weight, {}, {})
+    kept = {"w": torch.zeros(1)}
+    with pytest.raises(DataError, match="a weight is not a finite number"):
+        load_weights(checkpoints(run.folder)[0], kept)
+    assert float(kept["w"]) == 0.0
+
+
 def test_checkpoints_of_other_weights_are_refused(run: TrainingRun, tmp_path: Path) -> None:
     optimise(run, Parabola())
     (newest,) = checkpoints(run.folder)
