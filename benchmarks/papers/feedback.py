@@ -10,7 +10,8 @@ are kept: a call that was stopped, or one with more seeds, goes on.
     python benchmarks/papers/feedback.py --model models/smollm2 --seeds 0 --out runs/feedback --json runs/smollm2.json
 
 With `--model` a published model learns both stages, in fewer steps, from the same demonstrations and the trees that the small
-policy has grown; the two stages are the rows, beside the small policy's. Its learning rate is the one of `tags.py`.
+policy has grown; the two stages are the rows, beside the small policy's, and with `--ablated` stage 2 without each part. Its
+learning rate is the one of `tags.py`.
 """
 
 import argparse
@@ -49,21 +50,25 @@ BASE, NEITHER = "dfsdt", "without-both"
 FIGURES = {"match_rate": "Match", "meaningful_rate": "Pass", "win_rate": "Win"}
 
 
-def train(seed: int, settings: dict[str, Any] | None) -> list[str]:
-    """Train the four of a seed, or both stages of a published model with some settings, or find them in their folders; return
-    their agents' names."""
-    first = Path(f"both-{seed}") / STAGE_ONE
+def train(seed: int, lengths: dict[str, Any], settings: dict[str, Any] | None, ablated: bool) -> list[str]:
+    """Train the small policies of a seed, or with settings both stages of a published model from the trees of the small one,
+    each without a part too if `ablated`, or find them in their folders; return their agents' names."""
+    main, prefix, shared = "both", "", {**lengths, "device": "cpu"}
+    small, trained = [], []
     if settings is not None:
-        name = Path(settings["model"]).name
-        train_toolplanner(f"both-{seed}", seed=seed, device="cpu", **LENGTHS)
-        train_toolplanner(f"{name}-{seed}", seed=seed, trees=first, save_every=10, **{**LENGTHS, **MODEL_SETTINGS, **settings})
-        linked(f"{name}-stage-1-{seed}", Path(f"{name}-{seed}") / STAGE_ONE)
-        return [f"toolplanner:{folder}-{seed}" for folder in ("both", f"{name}-stage-1", name)]
-    for name, change in PARTS.items():
-        sft = None if name == "both" else first
-        train_toolplanner(f"{name}-{seed}", seed=seed, sft=sft, device="cpu", **LENGTHS, **change)
-    linked(f"{NEITHER}-{seed}", first)
-    return [f"toolplanner:{name}-{seed}" for name in (*PARTS, NEITHER)]
+        train_toolplanner(f"both-{seed}", seed=seed, **shared)
+        small.append(f"both-{seed}")
+        main = Path(settings["model"]).name
+        prefix = f"{main}-"
+        shared = {**lengths, **MODEL_SETTINGS, **settings, "trees": Path(f"both-{seed}") / STAGE_ONE, "save_every": 10}
+    first = Path(f"{main}-{seed}") / STAGE_ONE
+    for name, change in PARTS.items() if ablated else [("both", PARTS["both"])]:
+        run = f"{main}-{seed}" if name == "both" else f"{prefix}{name}-{seed}"
+        train_toolplanner(run, seed=seed, sft=None if name == "both" else first, **{**shared, **change})
+        trained.append(run)
+    alone = f"{NEITHER if settings is None else f'{prefix}stage-1'}-{seed}"
+    linked(alone, first)
+    return [f"toolplanner:{run}" for run in (*small, alone, *trained)]
 
 
 def linked(name: str, run: Path) -> None:
@@ -92,16 +97,19 @@ def named(agent: str, seed: int) -> str:
 
 
 def compared(flags: dict[Key, Flags]) -> Iterator[Row]:
-    """Compare each two agents of one seed on the same tasks, a task's mean over the levels, with intervals over the tasks."""
+    """Compare each two agents of one seed on the same tasks, at each level and in a task's mean over the levels, with intervals
+    over the tasks."""
     for than, agent in combinations(dict.fromkeys(name for name, _ in flags), 2):
-        row: Row = {"agent": agent, "than": than}
-        for key, title in FIGURES.items():
-            levels = [level for level in LEVELS if key in flags[agent, level]]
-            gained = [100 * (np.array(flags[agent, level][key]) - flags[than, level][key]) for level in levels]
-            by_task = np.mean(gained, axis=0)
-            ends = interval_ends([title], by_task[:, None])[title]
-            row[title] = {"mean": round(float(by_task.mean()), 4), "ci95": [round(end, 4) for end in ends]}
-        yield row
+        for name, levels in (("all", LEVELS), *((level, (level,)) for level in LEVELS)):
+            row: Row = {"agent": agent, "than": than, "level": name}
+            for key, title in FIGURES.items():
+                known = [level for level in levels if key in flags[agent, level]]
+                if known:
+                    gained = [100 * (np.array(flags[agent, level][key]) - flags[than, level][key]) for level in known]
+                    by_task = np.mean(gained, axis=0)
+                    ends = interval_ends([title], by_task[:, None])[title]
+                    row[title] = {"mean": round(float(by_task.mean()), 4), "ci95": [round(end, 4) for end in ends]}
+            yield row
 
 
 def main() -> None:
@@ -109,25 +117,31 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/feedback"))
     parser.add_argument("--episodes", type=int, default=20, help="tasks at each of the five instruction levels")
     parser.add_argument("--model", help="folder of a published model, which learns both stages")
-    parser.add_argument("--steps", type=int, default=150, help="of the published model's stage 1")
-    parser.add_argument("--rank-steps", type=int, default=60, help="of its stage 2")
+    parser.add_argument("--steps", type=int, help="of stage 1; by default 600, of the published model's 150")
+    parser.add_argument("--rank-steps", type=int, default=60, help="of the published model's stage 2")
     parser.add_argument("--batch-size", type=int, default=8, help="texts of a step of its stage 1; stage 2 takes 3 pairs for 4")
+    parser.add_argument(
+        "--ablated", action=argparse.BooleanOptionalAction, help="train without a part, too; by default the small policies"
+    )
     parser.add_argument("--bf16", action=argparse.BooleanOptionalAction, default=True, help="multiply in bfloat16")
     parser.add_argument("--seeds", default="0,1,2,3,4")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--json", type=Path)
     chosen = parser.parse_args()
     report = chosen.json and chosen.json.absolute()
-    settings = None
-    if chosen.model is not None:
+    settings, lengths = None, dict(LENGTHS)
+    if chosen.model is None:
+        lengths["steps"] = chosen.steps or lengths["steps"]
+    else:
         settings = {"model": str(Path(chosen.model).absolute()), "bf16": chosen.bf16}
-        settings.update(steps=chosen.steps, rank_steps=chosen.rank_steps)
+        settings.update(steps=chosen.steps or 150, rank_steps=chosen.rank_steps)
         settings.update(batch_size=chosen.batch_size, rank_batch_size=max(1, chosen.batch_size * 3 // 4))
     chosen.out.mkdir(parents=True, exist_ok=True)
     os.chdir(chosen.out)  # an agent's name holds its run, and names files
     seeds = [int(seed) for seed in chosen.seeds.split(",")]
+    ablated = settings is None if chosen.ablated is None else chosen.ablated
     with torch_threads(1):
-        played = [play(seed, train(seed, settings), chosen.episodes, chosen.jobs) for seed in seeds]
+        played = [play(seed, train(seed, lengths, settings, ablated), chosen.episodes, chosen.jobs) for seed in seeds]
     tables = [table for table, _ in played]
     rows = []
     for agent in dict.fromkeys(agent for agent, _ in tables[0]):
@@ -141,7 +155,7 @@ def main() -> None:
                     if agent != "both":
                         row[f"{title} less both"] = over_seeds([a - b for a, b in zip(values, both, strict=True)])
             rows.append(row)
-    lengths = {**LENGTHS, **({**MODEL_SETTINGS, **settings, "model": Path(chosen.model).name} if settings else {})}
+    lengths |= {**MODEL_SETTINGS, **settings, "model": Path(chosen.model).name} if settings else {}
     report_of: dict[str, Any] = {"command": "python benchmarks/papers/feedback.py", **lengths, "rows": rows}
     if len(seeds) == 1:
         report_of["compared"] = list(compared(played[0][1]))
