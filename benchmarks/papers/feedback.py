@@ -77,11 +77,12 @@ def linked(name: str, run: Path) -> None:
         Path(name).symlink_to(run)
 
 
-def play(seed: int, agents: list[str], episodes: int, jobs: int) -> tuple[dict[Key, Row], dict[Key, Flags]]:
-    """Play the agents of a seed; return their rows, and what each task gave, by agent and level."""
+def play(seed: int, agents: list[str], episodes: int, jobs: int, folder: str) -> tuple[dict[Key, Row], dict[Key, Flags]]:
+    """Play the agents of a seed, with their episodes in a folder; return their rows, and what each task gave, by agent and
+    level."""
     published = PROTOCOLS[0]
     world = published.scenario(enlarged(load_scenario("marketplace"), 4 * episodes))
-    played = follow_all([BASE, *agents], world, published, Job(seed, episodes, jobs, Path(f"played{seed}-{episodes}")))
+    played = follow_all([BASE, *agents], world, published, Job(seed, episodes, jobs, Path(folder)))
     rows = {(named(row["agent"], seed), row["level"]): row for row in instruction_rows(played, seed)}
     flags = {
         (named(agent, seed), level): flags_of(followed, played[REFERENCE, level, 1], level)
@@ -140,8 +141,13 @@ def main() -> None:
     os.chdir(chosen.out)  # an agent's name holds its run, and names files
     seeds = [int(seed) for seed in chosen.seeds.split(",")]
     ablated = settings is None if chosen.ablated is None else chosen.ablated
+    main_run = "small" if settings is None else Path(chosen.model).name
+    folder = f"played-{main_run}{'-ablated' if ablated else ''}-{chosen.episodes}"  # a folder of episodes has one set of agents
     with torch_threads(1):
-        played = [play(seed, train(seed, lengths, settings, ablated), chosen.episodes, chosen.jobs) for seed in seeds]
+        played = [
+            play(seed, train(seed, lengths, settings, ablated), chosen.episodes, chosen.jobs, f"{folder}-{seed}")
+            for seed in seeds
+        ]
     tables = [table for table, _ in played]
     rows = []
     for agent in dict.fromkeys(agent for agent, _ in tables[0]):

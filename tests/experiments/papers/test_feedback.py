@@ -1,0 +1,52 @@
+"""ToolPlanner's ablations are trained and played as `benchmarks/papers/authors.py` asks: in one folder, one after the other."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+for module in ("torch", "transformers", "peft", "safetensors"):
+    pytest.importorskip(module, reason="the train extra is not installed")
+
+from benchmarks.papers import feedback  # noqa: E402
+from costgym.experiments.train.toolplanner.train import train_toolplanner  # noqa: E402
+from costgym.simulators.tasks import LEVELS  # noqa: E402
+from tests.helpers.tiny_model import save_tiny_model  # noqa: E402
+from tests.helpers.toolplanner_world import TINY, WORLD  # noqa: E402
+
+
+def train_briefly(out: str, **options: Any) -> Any:
+    return train_toolplanner(out, WORLD, **{**options, **TINY})
+
+
+@pytest.mark.slow
+def test_small_policies_and_a_published_model_share_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = save_tiny_model(tmp_path / "model")
+    before = Path.cwd()
+    monkeypatch.setattr(feedback, "train_toolplanner", train_briefly)
+
+    def measured(name: str, *options: object) -> dict[str, Any]:
+        report = tmp_path / f"{name}.json"
+        usual = ("--seeds", "0", "--episodes", "1", "--out", str(tmp_path / "runs"), "--json", str(report))
+        monkeypatch.setattr(sys, "argv", ["", *usual, *map(str, options)])
+        try:
+            feedback.main()
+        finally:
+            os.chdir(before)
+        told: dict[str, Any] = json.loads(report.read_text())
+        return told
+
+    def agents(told: dict[str, Any]) -> set[str]:
+        return {row["agent"] for row in told["rows"]}
+
+    small = {feedback.BASE, "both", "without-completion", "without-following", feedback.NEITHER}
+    assert agents(measured("small")) == small
+    of_model = ("--model", model, "--no-bf16")
+    told = measured("model", *of_model)
+    assert agents(told) == {feedback.BASE, "both", "model-stage-1", "model"}
+    assert {row["level"] for row in told["compared"]} == {"all", *LEVELS}
+    ablated = {"model-without-completion", "model-without-following"}
+    assert agents(measured("ablated", *of_model, "--ablated")) == agents(told) | ablated
