@@ -79,7 +79,7 @@ def test_an_option_of_another_trainer_is_refused(called: dict[str, Any], tmp_pat
         ("catp --no-intermediate-feedback --mask", {"intermediate_feedback": False, "mask": True}),
         ("ift --steps 7", {"steps": 7}),
         ("rltf --group 4", {"steps": 1500, "group": 4}),
-        ("deer --sampling inter --steps 5 --seed 3", {"sampling": "inter", "steps": 5, "seed": 3, "args": ("decision",)}),
+        ("deer --sampling inter --steps 5 --no-check", {"sampling": "inter", "check": False, "args": ("decision",)}),
         ("toolplanner", {"sft": None, "trees": None}),
         ("toolplanner --steps 500", {"steps": 500, "tasks": 2000, "rank_tasks": 400, "rank_steps": 80}),
         ("toolplanner --steps 1 --rank-steps 9", {"steps": 1, "tasks": 100, "rank_tasks": 50, "rank_steps": 9}),
@@ -97,7 +97,7 @@ def test_options_reach_the_trainer_and_others_keep_its_defaults(
     shown = train(name, "--out", tmp_path / "run", "--quiet", *rest)
     assert shown.exit_code == 0, shown.exception
     assert {key: called[key] for key in options} == options
-    known = {"args", "callback", "env", "resume", "scenario", "split", "budget", "data", "steps", "minutes"}
+    known = {"args", "callback", "env", "resume", "scenario", "split", "budget", "data", "steps", "minutes", "check"}
     known |= {"lagrangian", "pool", "sft", "trees"}
     assert set(called) - known <= set(options)
 

@@ -60,6 +60,9 @@ class Learner(ABC):
         what one gradient needs."""
         yield self.loss(step)
 
+    def complete(self) -> None:  # noqa: B027  # most learners have nothing to add
+        """Compute, after the last step, what else belongs to the weights; they are saved next."""
+
     def check(self) -> dict[str, float]:
         """Evaluate the weights and return metrics by name; called at the end and every `check_every` steps."""
         return {}
@@ -108,10 +111,13 @@ def optimise(
             )
         step += 1
         last = step >= learner.steps
+        if last:
+            learner.complete()
         # before a checkpoint is written, so that the last one is always good
         if last or step % save_every == 0:
             check_finite(weights, step, checkpoint)
-        metrics = learner.check() if last or (check_every and step % check_every == 0) else {}
+        # with 0 what was learnt is saved before the one check, which can take as long as the training
+        metrics = learner.check() if check_every and (last or step % check_every == 0) else {}
         line = {"loss": loss, **figures, "learning_rate": rate, **(metrics if check_every else {})}
         stopped = run.report(TrainingStep(learner.stage, step, before + step, before + learner.steps + after, line))
         if last or stopped or step % save_every == 0:

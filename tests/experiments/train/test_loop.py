@@ -88,6 +88,18 @@ def test_figures_are_checked_now_and_then_where_that_is_asked_for(run: TrainingR
     assert ["distance" in line for line in read_curve(run.folder)] == [False, True, False, True, True]
 
 
+def test_what_was_learnt_is_kept_where_the_check_at_the_end_fails(run: TrainingRun) -> None:
+    class Killed(Parabola):
+        def check(self) -> dict[str, float]:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        optimise(run, Killed())
+    assert read_state(checkpoints(run.folder)[-1])["step"] == 6
+    learner = Parabola()
+    assert optimise(run, learner).finished and learner.noise == []
+
+
 def test_a_finished_run_is_checked_again_where_its_metrics_are_gone(run: TrainingRun) -> None:
     first = optimise(run, Parabola())
     (run.folder / "metrics.json").unlink()

@@ -173,7 +173,13 @@ def rltf(
     run.train("rltf", train_rltf, **settings.explicit)
 
 
-def deer(run: Run, settings: DeerSettings, scenario: ScenarioName = "decision", data: Data = None) -> None:
+def deer(
+    run: Run,
+    settings: DeerSettings,
+    scenario: ScenarioName = "decision",
+    data: Data = None,
+    check: Annotated[bool, option("Measure the accuracies at the end, which takes a published model about as long.")] = True,
+) -> None:
     """Train DEER's policy, which decides whether to search for a tool and which to call; the agent is `deer:DIR`.
 
     Prints the six accuracies on seen and on unseen tools.
@@ -182,7 +188,7 @@ def deer(run: Run, settings: DeerSettings, scenario: ScenarioName = "decision", 
     """
     from costgym.experiments.train.deer.train import train_deer
 
-    run.train("deer", train_deer, scenario, data=data, **settings.explicit)
+    run.train("deer", train_deer, scenario, data=data, check=check, **settings.explicit)
 
 
 def toolplanner(

@@ -90,7 +90,8 @@ class EncoderLearner(Learner):
     ) -> None:
         super().__init__(trained_weights(matcher), settings, weight_decay=0.0)
         self.faster = {"sharpness": _SCALARS, "none": _SCALARS}
-        self.matcher, self.known, self.embed, self.remembered, self.measure = matcher, known, embed, remembered, measure
+        self.matcher, self.known, self.embed, self.remembered = matcher, known, embed, remembered
+        self.check = measure  # type: ignore[method-assign]
 
     def rate(self, step: int) -> float:
         rising = self.settings.peak(1.5e-4) * min(1.0, (step + 1) / max(1, self.settings.warmup_steps))
@@ -108,10 +109,9 @@ class EncoderLearner(Learner):
             queries, vectors = self._read([example.query for example in examples]), self._read(tools)
         return matching_loss(self.matcher, self.matcher.scores(queries, vectors), candidates, right), {}
 
-    def check(self) -> dict[str, float]:
+    def complete(self) -> None:
         self.embed.forget()
         self.matcher.remember(self.embed(self.remembered))
-        return self.measure()
 
     def _read(self, texts: Sequence[str]) -> Tensor:
         order = sorted(range(len(texts)), key=lambda index: len(texts[index]))
