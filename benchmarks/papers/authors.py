@@ -75,7 +75,7 @@ def btp_and_ecoact(inputs: Inputs) -> Iterator[Command]:
 
 def deer(inputs: Inputs) -> Iterator[Command]:
     data, runs = str(inputs.folder("tooldeer_full")), ["deer:minilm-tuned"]
-    tuned = ("--model", "minilm", "--tune-encoder", "--steps", "1500", *inputs.precision())  # several epochs, as in the paper
+    tuned = ("--model", "minilm", "--tune-encoder", "--steps", "750", *inputs.precision())
     yield [*COSTGYM, "train", "deer", "--data", data, *tuned, "--no-check", "--out", "minilm-tuned"]
     for model, divisor in inputs.models:
         length = ("--steps", str(500 // divisor), "--batch-size", "8", "--no-check")
