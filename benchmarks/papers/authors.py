@@ -31,9 +31,6 @@ ABLATIONS = (
 )  # fmt: skip
 """The ablations of Table 4 as changes of CATP's preset `paper`: without context augmentation the size of the image is told in
 words, or not at all."""
-KEPT_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TOP_PAD_": "100000000", "MALLOC_TRIM_THRESHOLD_": "20000000000"}
-"""Settings of the GNU C library with which a process keeps the memory of a step for the next one, which the kernel then need
-not clear again; other libraries ignore them."""
 Command = list[str]
 
 
@@ -153,7 +150,7 @@ def main() -> int:
     out.mkdir(parents=True, exist_ok=True)
     paths = os.pathsep.join(filter(None, (str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH"))))
     # matrices of this size gain little from a second processor, on which another paper can run
-    surroundings = {**os.environ, **KEPT_MEMORY, "OMP_NUM_THREADS": "1", "PYTHONPATH": paths}
+    surroundings = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": paths}
     took: list[dict[str, Any]] = []
     status = 0
     for command in PARTS[args.paper](inputs):

@@ -53,17 +53,17 @@ FIGURES = {"match_rate": "Match", "meaningful_rate": "Pass", "win_rate": "Win"}
 def train(seed: int, lengths: dict[str, Any], settings: dict[str, Any] | None, ablated: bool) -> list[str]:
     """Train the small policies of a seed, or with settings both stages of a published model from the trees of the small one,
     each without a part too if `ablated`, or find them in their folders; return their agents' names."""
-    main, prefix, shared = "both", "", {**lengths, "device": "cpu"}
+    whole, prefix, shared = "both", "", {**lengths, "device": "cpu"}
     small, trained = [], []
     if settings is not None:
         train_toolplanner(f"both-{seed}", seed=seed, **shared)
         small.append(f"both-{seed}")
-        main = Path(settings["model"]).name
-        prefix = f"{main}-"
+        whole = Path(settings["model"]).name
+        prefix = f"{whole}-"
         shared = {**lengths, **MODEL_SETTINGS, **settings, "trees": Path(f"both-{seed}") / STAGE_ONE, "save_every": 10}
-    first = Path(f"{main}-{seed}") / STAGE_ONE
+    first = Path(f"{whole}-{seed}") / STAGE_ONE
     for name, change in PARTS.items() if ablated else [("both", PARTS["both"])]:
-        run = f"{main}-{seed}" if name == "both" else f"{prefix}{name}-{seed}"
+        run = f"{whole}-{seed}" if name == "both" else f"{prefix}{name}-{seed}"
         train_toolplanner(run, seed=seed, sft=None if name == "both" else first, **{**shared, **change})
         trained.append(run)
     alone = f"{NEITHER if settings is None else f'{prefix}stage-1'}-{seed}"
@@ -141,8 +141,8 @@ def main() -> None:
     os.chdir(chosen.out)  # an agent's name holds its run, and names files
     seeds = [int(seed) for seed in chosen.seeds.split(",")]
     ablated = settings is None if chosen.ablated is None else chosen.ablated
-    main_run = "small" if settings is None else Path(chosen.model).name
-    folder = f"played-{main_run}{'-ablated' if ablated else ''}-{chosen.episodes}"  # a folder of episodes has one set of agents
+    learner = "small" if settings is None else Path(chosen.model).name
+    folder = f"played-{learner}{'-ablated' if ablated else ''}-{chosen.episodes}"  # a folder of episodes has one set of agents
     with torch_threads(1):
         played = [
             play(seed, train(seed, lengths, settings, ablated), chosen.episodes, chosen.jobs, f"{folder}-{seed}")

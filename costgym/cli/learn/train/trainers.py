@@ -178,7 +178,7 @@ def deer(
     settings: DeerSettings,
     scenario: ScenarioName = "decision",
     data: Data = None,
-    check: Annotated[bool, option("Measure the accuracies at the end, which takes a published model about as long.")] = True,
+    check: Annotated[bool, option("Measure the accuracies at the end, for a published model as long as training.")] = True,
 ) -> None:
     """Train DEER's policy, which decides whether to search for a tool and which to call; the agent is `deer:DIR`.
 

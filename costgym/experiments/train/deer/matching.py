@@ -90,8 +90,7 @@ class EncoderLearner(Learner):
     ) -> None:
         super().__init__(trained_weights(matcher), settings, weight_decay=0.0)
         self.faster = {"sharpness": _SCALARS, "none": _SCALARS}
-        self.matcher, self.known, self.embed, self.remembered = matcher, known, embed, remembered
-        self.check = measure  # type: ignore[method-assign]
+        self.matcher, self.known, self.embed, self.remembered, self.measure = matcher, known, embed, remembered, measure
 
     def rate(self, step: int) -> float:
         rising = self.settings.peak(1.5e-4) * min(1.0, (step + 1) / max(1, self.settings.warmup_steps))
@@ -112,6 +111,9 @@ class EncoderLearner(Learner):
     def complete(self) -> None:
         self.embed.forget()
         self.matcher.remember(self.embed(self.remembered))
+
+    def check(self) -> dict[str, float]:
+        return self.measure()
 
     def _read(self, texts: Sequence[str]) -> Tensor:
         order = sorted(range(len(texts)), key=lambda index: len(texts[index]))
