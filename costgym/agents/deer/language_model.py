@@ -76,9 +76,10 @@ def completion_loss(model: Any, input_ids: Any, attention_mask: Any, labels: Any
     return torch.nn.functional.cross_entropy(scores.float(), wanted), (scores.argmax(-1) == wanted).float().mean()
 
 
-def next_scores(model: Any, sequences: Sequence[Sequence[int]], pad: int) -> np.ndarray[Any, Any]:
-    """Return the scores of the token behind each sequence, shape (sequences, vocabulary); rows of like length are read
-    together."""
+def next_scores(
+    model: Any, sequences: Sequence[Sequence[int]], tokens: Sequence[Sequence[int]], pad: int
+) -> list[np.ndarray[Any, Any]]:
+    """Return for each sequence the scores of its `tokens` behind it; rows of like length are read together."""
     torch = require("torch", "train")
     causal = without_adapters(model)
     device = next(causal.parameters()).device
@@ -92,32 +93,40 @@ def next_scores(model: Any, sequences: Sequence[Sequence[int]], pad: int) -> np.
             hidden = read.last_hidden_state
             last = hidden[torch.arange(len(indices)), torch.tensor([len(sequences[index]) - 1 for index in indices])]
             for index, row in zip(indices, causal.get_output_embeddings()(last).float().cpu().numpy(), strict=True):
-                results[index] = row
-    return np.stack(results)
+                results[index] = row[list(tokens[index])]
+    return results
 
 
 def next_texts(model: Any, sequences: Sequence[Sequence[int]], pad: int, end: int, last: Sequence[int] = ()) -> list[list[int]]:
     """Return the tokens that a model writes behind each sequence, the likeliest at each step, up to its end, or to the first
-    token of `last`, which is kept; rows of like length are read together."""
+    token of `last`, which is kept; rows of like length are read together.
+
+    The output matrix meets the last states alone: `generate` of transformers copies it once a row where a prompt is read.
+    """
     torch = require("torch", "train")
-    device = next(model.parameters()).device
+    causal = without_adapters(model)
+    device = next(causal.parameters()).device
     order = sorted(range(len(sequences)), key=lambda index: len(sequences[index]))
-    stops = {end, *last}
     written: list[list[int]] = [[] for _ in sequences]
     with torch.inference_mode():
         for start in range(0, len(order), _WRITTEN_TOGETHER):
-            indices = order[start : start + _WRITTEN_TOGETHER]
-            ids, mask = (tensor.flip(1) for tensor in padded([sequences[index][::-1] for index in indices], pad))
-            output = model.generate(
-                input_ids=ids.to(device),
-                attention_mask=mask.to(device),
-                max_new_tokens=LONGEST_CALL,
-                do_sample=False,
-                use_cache=True,
-                pad_token_id=pad,
-                eos_token_id=[end, *last],
-            )
-            for index, tokens in zip(indices, output[:, ids.shape[1] :].tolist(), strict=True):
-                whole = next((place for place, token in enumerate(tokens, 1) if token in stops), len(tokens))
-                written[index] = [token for token in tokens[:whole] if token != end]
+            open_rows = order[start : start + _WRITTEN_TOGETHER]
+            ids, mask = (tensor.flip(1) for tensor in padded([sequences[index][::-1] for index in open_rows], pad))
+            ids, mask, cache = ids.to(device), mask.to(device), None
+            for _ in range(LONGEST_CALL):
+                places = (mask.cumsum(1) - 1).clamp(min=0)[:, -ids.shape[1] :]  # of tokens, without the padding before them
+                read = causal.get_decoder()(
+                    input_ids=ids, attention_mask=mask, position_ids=places, past_key_values=cache, use_cache=True
+                )
+                cache = read.past_key_values
+                tokens = causal.get_output_embeddings()(read.last_hidden_state[:, -1].contiguous()).argmax(-1)
+                for index, token in zip(open_rows, tokens.tolist(), strict=True):
+                    written[index] += [token] if token != end else []
+                going_on = [row for row, token in enumerate(tokens.tolist()) if token != end and token not in last]
+                if not going_on:
+                    break
+                if len(going_on) < len(open_rows):
+                    open_rows, tokens, mask = [open_rows[row] for row in going_on], tokens[going_on], mask[going_on]
+                    cache.batch_select_indices(torch.tensor(going_on, device=device))
+                ids, mask = tokens[:, None], torch.cat([mask, mask.new_ones(len(open_rows), 1)], dim=1)
     return written

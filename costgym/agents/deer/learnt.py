@@ -64,7 +64,7 @@ class LearntDecider(TrainedDecider):
         options = [[completion_ids(self._tokenizer, text) for text in texts] for texts in choices]
         read = [prompt_ids(self._tokenizer, prompt) for prompt in prompts]
         with multiplied(self._settings, self._model.device):
-            return decode(lambda sequences: next_scores(self._model, sequences, self._pad), read, options)
+            return decode(lambda sequences, tokens: next_scores(self._model, sequences, tokens, self._pad), read, options)
 
 
 def load_decider(folder: str | Path, name: str | None = None) -> TrainedDecider:
@@ -116,8 +116,8 @@ class LearntDeerAgent(DeerAgent):
         super().__init__(load_decider(folder, name))
 
 
-Scores = Callable[[list[list[int]]], "np.ndarray[Any, np.dtype[Any]]"]
-"""Scores of the next token behind each of some sequences, shape (sequences, tokens)."""
+Scores = Callable[[list[list[int]], list[list[int]]], Sequence["np.ndarray[Any, np.dtype[Any]]"]]
+"""Scores of given tokens behind each of some sequences: an array for each sequence, one score a token."""
 
 
 def decode(scores: Scores, prompts: Sequence[Sequence[int]], choices: Sequence[Sequence[Sequence[int]]]) -> list[int]:
@@ -146,9 +146,9 @@ def decode(scores: Scores, prompts: Sequence[Sequence[int]], choices: Sequence[S
                 written[index].append(following[0])
         if not indices:
             return [answers[0] for answers in left]
-        option_scores = scores([[*prompts[index], *written[index]] for index in indices])
+        option_scores = scores([[*prompts[index], *written[index]] for index in indices], options)
         for index, following, row in zip(indices, options, option_scores, strict=True):
-            token = following[int(np.argmax(row[following]))]
+            token = following[int(np.argmax(row))]
             done = len(written[index])
             left[index] = [answer for answer in left[index] if choices[index][answer][done] == token]
             written[index].append(token)

@@ -57,9 +57,9 @@ def test_decoding_never_leaves_the_open_answers_whatever_the_model_says(choices,
     luck = np.random.default_rng(seed)
     read: list[list[int]] = []
 
-    def scores(sequences: list[list[int]]) -> np.ndarray:
+    def scores(sequences: list[list[int]], tokens: list[list[int]]) -> list[np.ndarray]:
         read.extend(sequences)
-        return luck.normal(size=(len(sequences), 10))
+        return [luck.normal(size=len(these)) for these in tokens]
 
     text = decode(scores, [[7]] * len(ended), ended)
     assert all(0 <= index < len(answers) for index, answers in zip(text, ended, strict=True))
@@ -69,14 +69,18 @@ def test_decoding_never_leaves_the_open_answers_whatever_the_model_says(choices,
 
 def test_decoding_takes_the_best_open_token_at_each_step():
     likes = {(0,): [0.0, 1.0, 5.0, 2.0], (0, 3): [0.0, 1.0, 3.0, 0.0]}
-    chosen = decode(lambda sequences: np.array([likes[tuple(s)] for s in sequences]), [[0]], [[(1,), (3, 1), (3, 2)]])
+    chosen = decode(
+        lambda sequences, tokens: [np.array(likes[tuple(read)])[these] for read, these in zip(sequences, tokens, strict=True)],
+        [[0]],
+        [[(1,), (3, 1), (3, 2)]],
+    )
     assert chosen == [2]  # token 2 is liked best and not open
 
 
 @pytest.mark.parametrize("choices", [[], [(1,), (1,)], [(1,), (1, 2)]])
 def test_ambiguous_answers_are_refused(choices):
     with pytest.raises(ConfigError, match="choices"):
-        decode(lambda sequences: np.zeros((len(sequences), 3)), [[0]], [choices])
+        decode(lambda sequences, tokens: [np.zeros(len(these)) for these in tokens], [[0]], [choices])
 
 
 # -- what is learnt -----------------------------------------------------------------------------------------------------------
@@ -315,22 +319,22 @@ def test_a_published_model_learns_to_write_calls_and_is_read_by_the_name_of_the_
     assert written is not None and written.completion == " no tool fits"
 
 
-def test_texts_are_written_up_to_their_end_whatever_is_written_beside_them() -> None:
+@pytest.mark.parametrize(("end", "last"), [(1, ()), (5, ()), (8, (3, 4)), (0, (2, 6, 7, 9))])
+def test_texts_are_written_up_to_their_end_whatever_is_written_beside_them(end: int, last: tuple[int, ...]) -> None:
     import torch
 
     from costgym.agents.deer.language_model import LONGEST_CALL, next_texts, small_model
 
     model = small_model(12, DeerSettings(hidden_size=16), 0, 1).eval()
-    sequences = [[3, 4, 5], [6, 7], [8, 9, 10, 11, 2]]
-    together = next_texts(model, sequences, 0, 1)
+    sequences = [[3, 4, 5], [6, 7], [8, 9, 10, 11, 2], [2, 10]]
+    together = next_texts(model, sequences, 0, end, last)
     for sequence, written in zip(sequences, together, strict=True):
-        assert next_texts(model, [sequence], 0, 1) == [written]
-        tokens = list(sequence)
-        for token in written:
+        assert next_texts(model, [sequence], 0, end, last) == [written]
+        likeliest: list[int] = []
+        while len(likeliest) < LONGEST_CALL and not {end, *last} & {*likeliest}:
             with torch.no_grad():
-                assert int(model(torch.tensor([tokens])).logits[0, -1].argmax()) == token
-            tokens.append(token)
-        assert len(written) == LONGEST_CALL or 1 not in written
+                likeliest.append(int(model(torch.tensor([[*sequence, *likeliest]])).logits[0, -1].argmax()))
+        assert written == [token for token in likeliest if token != end]
 
 
 # -- runs ---------------------------------------------------------------------------------------------------------------------

@@ -16,11 +16,30 @@ from costgym.simulators.decision.toolsets import Embed
 from costgym.simulators.draws import stable_generator
 
 
-class MatchingLearner(Learner):
-    """Trains a matcher by cross-entropy: over a sample's candidates and "none fits", and, of samples that a candidate fits,
-    over all tools of the training set, since candidates alone are learnt by heart. `measure` computes the final metrics."""
+class _MatcherLearner(Learner):
+    """Trains a matcher on known samples; `measure` computes the final metrics."""
 
     settings: DeerSettings
+
+    def __init__(
+        self, matcher: Matcher, settings: DeerSettings, known: Sequence[Example], measure: Callable[[], dict[str, float]]
+    ) -> None:
+        super().__init__(trained_weights(matcher), settings, weight_decay=0.0)
+        self.matcher, self.known, self.measure = matcher, known, measure
+
+    def drawn(self, step: int) -> Any:
+        """Draw the samples of a step, as their places among the known ones."""
+        chance = stable_generator(self.settings.seed, *self.random_key, step)
+        return chance.choice(len(self.known), size=min(self.settings.batch_size, len(self.known)), replace=False)
+
+    def check(self) -> dict[str, float]:
+        return self.measure()
+
+
+class MatchingLearner(_MatcherLearner):
+    """Trains the maps by cross-entropy: over a sample's candidates and "none fits", and, of samples that a candidate fits, over
+    all tools of the training set, since candidates alone are learnt by heart."""
+
     random_key = ("deer matching",)
 
     def __init__(
@@ -31,8 +50,7 @@ class MatchingLearner(Learner):
         embed: Embed,
         measure: Callable[[], dict[str, float]],
     ) -> None:
-        super().__init__(trained_weights(matcher), settings, weight_decay=0.0)
-        self.matcher, self.check = matcher, measure  # type: ignore[method-assign]
+        super().__init__(matcher, settings, known, measure)
         texts = list(dict.fromkeys(described(tool) for example in known for tool in example.candidates))
         rows = {text: row for row, text in enumerate(texts)}
         self.queries = torch.from_numpy(embed([example.query for example in known])).float()
@@ -45,9 +63,7 @@ class MatchingLearner(Learner):
         return self.settings.peak(1e-3) * max(0.05, 1.0 - step / self.settings.steps)
 
     def loss(self, step: int) -> Loss:
-        size = min(self.settings.batch_size, len(self.right))
-        chance = stable_generator(self.settings.seed, "deer matching", step)
-        rows = torch.from_numpy(chance.choice(len(self.right), size=size, replace=False))
+        rows = torch.from_numpy(self.drawn(step))
         queries, candidates, right = self.queries[rows], self.candidates[rows], self.right[rows]
         return matching_loss(self.matcher, self.matcher.scores(queries, self.tools), candidates, right), {}
 
@@ -72,11 +88,10 @@ _SCALARS = 20.0
 """How much faster the scores' scale and that of "none fits" learn than the encoder."""
 
 
-class EncoderLearner(Learner):
+class EncoderLearner(_MatcherLearner):
     """Tunes the encoder by the same loss, over the tools that are candidates of the step. After the last step the vectors of
     the `remembered` queries are computed again."""
 
-    settings: DeerSettings
     random_key = ("deer encoder",)
 
     def __init__(
@@ -88,18 +103,16 @@ class EncoderLearner(Learner):
         remembered: Sequence[str],
         measure: Callable[[], dict[str, float]],
     ) -> None:
-        super().__init__(trained_weights(matcher), settings, weight_decay=0.0)
+        super().__init__(matcher, settings, known, measure)
         self.faster = {"sharpness": _SCALARS, "none": _SCALARS}
-        self.matcher, self.known, self.embed, self.remembered, self.measure = matcher, known, embed, remembered, measure
+        self.embed, self.remembered = embed, remembered
 
     def rate(self, step: int) -> float:
         rising = self.settings.peak(1.5e-4) * min(1.0, (step + 1) / max(1, self.settings.warmup_steps))
         return rising * max(0.05, 1.0 - step / self.settings.steps)
 
     def loss(self, step: int) -> Loss:
-        size = min(self.settings.batch_size, len(self.known))
-        chance = stable_generator(self.settings.seed, "deer encoder", step)
-        examples = [self.known[int(row)] for row in chance.choice(len(self.known), size=size, replace=False)]
+        examples = [self.known[int(row)] for row in self.drawn(step)]
         tools = list(dict.fromkeys(described(tool) for example in examples for tool in example.candidates))
         rows = {text: row for row, text in enumerate(tools)}
         candidates = torch.tensor([[rows[described(tool)] for tool in example.candidates] for example in examples])
@@ -111,9 +124,6 @@ class EncoderLearner(Learner):
     def complete(self) -> None:
         self.embed.forget()
         self.matcher.remember(self.embed(self.remembered))
-
-    def check(self) -> dict[str, float]:
-        return self.measure()
 
     def _read(self, texts: Sequence[str]) -> Tensor:
         order = sorted(range(len(texts)), key=lambda index: len(texts[index]))
