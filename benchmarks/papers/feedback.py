@@ -18,6 +18,7 @@ import argparse
 import os
 import sys
 from collections.abc import Iterator
+from functools import cache, partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -28,10 +29,12 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks.papers.presets import over_seeds
 from benchmarks.report import write_report
+from costgym.agents.toolplanner.settings import LearntSettings
 from costgym.experiments.papers.claims import interval_ends
 from costgym.experiments.papers.paper import Job, Row
 from costgym.experiments.papers.playing import enlarged
 from costgym.experiments.papers.toolplanner import PROTOCOLS, REFERENCE, flags_of, follow_all, instruction_rows
+from costgym.experiments.train.toolplanner.data import demonstrations
 from costgym.experiments.train.toolplanner.train import STAGE_ONE, train_toolplanner
 from costgym.simulators.scenario import load_scenario
 from costgym.simulators.tasks import LEVELS
@@ -53,14 +56,15 @@ FIGURES = {"match_rate": "Match", "meaningful_rate": "Pass", "win_rate": "Win"}
 def train(seed: int, lengths: dict[str, Any], settings: dict[str, Any] | None, ablated: bool) -> list[str]:
     """Train the small policies of a seed, or with settings both stages of a published model from the trees of the small one,
     each without a part too if `ablated`, or find them in their folders; return their agents' names."""
-    whole, prefix, shared = "both", "", {**lengths, "device": "cpu"}
+    shown = cache(partial(demonstrations, load_scenario("marketplace"), LearntSettings(seed=seed, **lengths)))
+    whole, prefix, shared = "both", "", {**lengths, "device": "cpu", "shown": shown}
     small, trained = [], []
     if settings is not None:
         train_toolplanner(f"both-{seed}", seed=seed, **shared)
         small.append(f"both-{seed}")
         whole = Path(settings["model"]).name
         prefix = f"{whole}-"
-        shared = {**lengths, **MODEL_SETTINGS, **settings, "trees": Path(f"both-{seed}") / STAGE_ONE, "save_every": 10}
+        shared |= {**MODEL_SETTINGS, **settings, "trees": Path(f"both-{seed}") / STAGE_ONE, "save_every": 10}
     first = Path(f"{whole}-{seed}") / STAGE_ONE
     for name, change in PARTS.items() if ablated else [("both", PARTS["both"])]:
         run = f"{whole}-{seed}" if name == "both" else f"{prefix}{name}-{seed}"

@@ -33,7 +33,7 @@ from costgym.agents.toolplanner.settings import LearntSettings  # noqa: E402
 from costgym.agents.toolplanner.words import END, FINISH, GIVE_UP, MARKERS, Step, episode_pieces, written_tool  # noqa: E402
 from costgym.experiments.papers.toolplanner import follow  # noqa: E402
 from costgym.experiments.train.toolplanner import train as toolplanner_training  # noqa: E402
-from costgym.experiments.train.toolplanner.data import ranked_pairs, read_trees, training_scenario  # noqa: E402
+from costgym.experiments.train.toolplanner.data import demonstrations, ranked_pairs, read_trees, training_scenario  # noqa: E402
 from costgym.experiments.train.toolplanner.train import train_toolplanner  # noqa: E402
 
 TEXT = episode_pieces(
@@ -343,8 +343,10 @@ def test_an_ablation_may_start_from_the_same_first_stage(tmp_path, finished):
     assert not (tmp_path / "another").exists()
 
 
-def test_stage_two_may_learn_from_the_trees_of_another_stage_one(tmp_path, finished):
-    train_toolplanner(tmp_path / "other", WORLD, sft=finished / "sft", trees=finished / "sft", **TINY)
+def test_stage_two_may_learn_from_the_trees_of_another_stage_one_and_from_paths_that_are_known(tmp_path, finished, monkeypatch):
+    known = demonstrations(WORLD, LearntSettings(**TINY))
+    monkeypatch.delattr(toolplanner_training, "demonstrations")  # no teacher plays
+    train_toolplanner(tmp_path / "other", WORLD, sft=finished / "sft", trees=finished / "sft", shown=lambda: known, **TINY)
     assert (newest(tmp_path / "other") / POLICY).read_bytes() == (newest(finished) / POLICY).read_bytes()
     (name,) = json.loads((tmp_path / "other" / "config.json").read_text())["data"]
     assert name.startswith("trees-6-1.jsonl ") and len(name.split()[1]) == 32

@@ -58,6 +58,7 @@ def train_toolplanner(
     *,
     sft: str | Path | None = None,
     trees: str | Path | None = None,
+    shown: Demonstrations | None = None,
     resume: bool = True,
     device: str = "auto",
     callback: Callback | None = None,
@@ -67,9 +68,10 @@ def train_toolplanner(
     """Train both stages of ToolPlanner into the folder of a run, the agent ``toolplanner:OUT``.
 
     `sft` is the folder of an existing stage 1 with the same settings; None trains stage 1 in `out`. `trees` is the folder of a
-    stage 1 in the same world, of any model, whose solution trees stage 2 learns from; None grows the run's own. `device` is
-    ``cpu``, ``cuda`` or ``auto``; `save_every` is in steps; with `resume` False the run starts again; `settings` are further
-    fields of `LearntSettings`. Returns the result of stage 2, or of stage 1 if it was stopped: the loss, and the match and pass
+    stage 1 in the same world, of any model, whose solution trees stage 2 learns from; None grows the run's own. `shown` returns
+    the teacher's paths, which several runs of like settings can share; None plays the teacher. `device` is ``cpu``, ``cuda`` or
+    ``auto``; `save_every` is in steps; with `resume` False the run starts again; `settings` are further fields of
+    `LearntSettings`. Returns the result of stage 2, or of stage 1 if it was stopped: the loss, and the match and pass
     rate on some train tasks. Raises ConfigError or UnknownName if a setting is invalid, the folder holds other files, or the
     solution trees contain no pair; TrainingFailed if the loss is not finite (the last good checkpoint is kept); DataError if a
     file to resume from is damaged.
@@ -88,7 +90,7 @@ def train_toolplanner(
             raise DataError(first, "the folder does not exist; expected the folder of a stage 1, such as RUN/sft")
         check_folder(first, first_config)
     with open_run(out, config, resume=resume, callback=callback, files=(STAGE_ONE, TOKENIZER)) as run:
-        shown = cache(partial(demonstrations, world, chosen))  # the teacher's paths, which both stages use
+        shown = shown or cache(partial(demonstrations, world, chosen))  # which both stages use
         if sft is None:
             with open_run(first, first_config, callback=callback, files=(TOKENIZER,)) as stage_one:
                 done = stage_one.done() or _supervise(stage_one, of_one, world, shown, device, save_every, chosen.rank_steps)
