@@ -123,7 +123,7 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=20, help="tasks at each of the five instruction levels")
     parser.add_argument("--model", help="folder of a published model, which learns both stages")
     parser.add_argument("--steps", type=int, help="of stage 1; by default 600, of the published model's 150")
-    parser.add_argument("--rank-steps", type=int, default=60, help="of the published model's stage 2")
+    parser.add_argument("--rank-steps", type=int, help="of stage 2; by default 200, of the published model's 60")
     parser.add_argument("--batch-size", type=int, default=8, help="texts of a step of its stage 1; stage 2 takes 3 pairs for 4")
     parser.add_argument(
         "--ablated", action=argparse.BooleanOptionalAction, help="train without a part, too; by default the small policies"
@@ -136,10 +136,10 @@ def main() -> None:
     report = chosen.json and chosen.json.absolute()
     settings, lengths = None, dict(LENGTHS)
     if chosen.model is None:
-        lengths["steps"] = chosen.steps or lengths["steps"]
+        lengths.update(steps=chosen.steps or lengths["steps"], rank_steps=chosen.rank_steps or lengths["rank_steps"])
     else:
         settings = {"model": str(Path(chosen.model).absolute()), "bf16": chosen.bf16}
-        settings.update(steps=chosen.steps or 150, rank_steps=chosen.rank_steps)
+        settings.update(steps=chosen.steps or 150, rank_steps=chosen.rank_steps or 60)
         settings.update(batch_size=chosen.batch_size, rank_batch_size=max(1, chosen.batch_size * 3 // 4))
     chosen.out.mkdir(parents=True, exist_ok=True)
     os.chdir(chosen.out)  # an agent's name holds its run, and names files
