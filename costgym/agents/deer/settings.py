@@ -21,7 +21,6 @@ SAMPLINGS: dict[str, dict[str, int]] = {
     "mixture": dict(MIXTURE),
 }
 """Strategies by which candidates of training samples are drawn, by the name of the option."""
-PRETRAINED_SHARE = 0.3
 _Share = Annotated[float, Field(ge=0, lt=1)]
 
 
@@ -45,11 +44,6 @@ class DeerSettings(LanguageModelSettings):
         default=False,
         description="Train the sentence encoder itself, not maps on its vectors.",
         exclude_if=operator.not_,
-    )
-    pretrained_share: _Share = Field(
-        default=PRETRAINED_SHARE,
-        description="Share of its weights before training in those of the tuned encoder, a mean of them and the trained ones.",
-        exclude_if=PRETRAINED_SHARE.__eq__,
     )
     remembered: Count | None = Field(
         default=None,

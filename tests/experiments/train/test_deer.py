@@ -282,26 +282,6 @@ def test_a_sentence_encoder_is_tuned_and_its_own_vectors_are_remembered(tmp_path
     assert all(weight.equal(again._matcher.state_dict()[name]) for name, weight in weights.items())
 
 
-def test_a_tuned_encoder_is_averaged_with_the_one_it_was(tmp_path: Path, encoder: str) -> None:
-    from costgym.simulators.retrieval.sentences import sentence_embedding
-
-    data, weights = str(tooldeer_folder(tmp_path / "data")), {}
-    for share in (0.0, 0.25):
-        run = tmp_path / str(share)
-        train_deer(run, data=data, model=encoder, tune_encoder=True, bf16=False, steps=3, pretrained_share=share, check=False)
-        weights[share] = load_decider(run)._matcher.state_dict()  # type: ignore[attr-defined]
-    before = sentence_embedding(encoder).network.state_dict()
-    changed = 0
-    for name, trained in weights[0.0].items():
-        weight, own = weights[0.25][name], name.removeprefix("encoder.")
-        if own in before:
-            assert np.allclose(weight.numpy(), 0.75 * trained.numpy() + 0.25 * before[own].numpy(), atol=1e-6)
-            changed += not weight.equal(trained)
-        elif name in ("sharpness", "none"):
-            assert weight.equal(trained)
-    assert changed > 10
-
-
 def test_only_a_sentence_encoder_is_tuned_itself(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="tune_encoder: expected a sentence encoder"):
         train_deer(tmp_path / "run", tune_encoder=True)

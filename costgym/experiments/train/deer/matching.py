@@ -89,11 +89,8 @@ _SCALARS = 20.0
 
 
 class EncoderLearner(_MatcherLearner):
-    """Tunes the encoder by the same loss, over the tools that are candidates of the step. After the last step its weights are
-    averaged with those it had before, and the vectors of the `remembered` queries are computed again.
-
-    Source of the mean: Wortsman et al., Robust fine-tuning of zero-shot models (arXiv 2109.01903), Section 4.
-    """
+    """Tunes the encoder by the same loss, over the tools that are candidates of the step. After the last step the vectors of
+    the `remembered` queries are computed again."""
 
     random_key = ("deer encoder",)
 
@@ -109,9 +106,6 @@ class EncoderLearner(_MatcherLearner):
         super().__init__(matcher, settings, known, measure)
         self.faster = {"sharpness": _SCALARS, "none": _SCALARS}
         self.embed, self.remembered = embed, remembered
-        self.pretrained = {
-            name: weight.detach().clone() for name, weight in self.weights.items() if name.startswith("encoder.")
-        }
 
     def rate(self, step: int) -> float:
         rising = self.settings.peak(1.5e-4) * min(1.0, (step + 1) / max(1, self.settings.warmup_steps))
@@ -128,9 +122,6 @@ class EncoderLearner(_MatcherLearner):
         return matching_loss(self.matcher, self.matcher.scores(queries, vectors), candidates, right), {}
 
     def complete(self) -> None:
-        with torch.no_grad():
-            for name, pretrained in self.pretrained.items():
-                self.weights[name].lerp_(pretrained, self.settings.pretrained_share)
         self.embed.forget()
         self.matcher.remember(self.embed(self.remembered))
 
