@@ -107,6 +107,7 @@ def next_texts(model: Any, sequences: Sequence[Sequence[int]], pad: int, end: in
     causal = without_adapters(model)
     device = next(causal.parameters()).device
     order = sorted(range(len(sequences)), key=lambda index: len(sequences[index]))
+    stops = {end, *last}
     written: list[list[int]] = [[] for _ in sequences]
     with torch.inference_mode():
         for start in range(0, len(order), _WRITTEN_TOGETHER):
@@ -120,9 +121,10 @@ def next_texts(model: Any, sequences: Sequence[Sequence[int]], pad: int, end: in
                 )
                 cache = read.past_key_values
                 tokens = causal.get_output_embeddings()(read.last_hidden_state[:, -1].contiguous()).argmax(-1)
-                for index, token in zip(open_rows, tokens.tolist(), strict=True):
+                likeliest = tokens.tolist()
+                for index, token in zip(open_rows, likeliest, strict=True):
                     written[index] += [token] if token != end else []
-                going_on = [row for row, token in enumerate(tokens.tolist()) if token != end and token not in last]
+                going_on = [row for row, token in enumerate(likeliest) if token not in stops]
                 if not going_on:
                     break
                 if len(going_on) < len(open_rows):
