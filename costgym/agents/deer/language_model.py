@@ -101,7 +101,8 @@ def next_texts(model: Any, sequences: Sequence[Sequence[int]], pad: int, end: in
     """Return the tokens that a model writes behind each sequence, the likeliest at each step, up to its end, or to the first
     token of `last`, which is kept; rows of like length are read together.
 
-    The output matrix meets the last states alone: `generate` of transformers copies it once a row where a prompt is read.
+    `generate` of transformers would obey the model's own settings, such as a penalty for repeating, and, where a processor
+    multiplies in bfloat16, copy the output matrix once a row.
     """
     torch = require("torch", "train")
     causal = without_adapters(model)

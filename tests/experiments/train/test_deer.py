@@ -326,6 +326,7 @@ def test_texts_are_written_up_to_their_end_whatever_is_written_beside_them(end: 
     from costgym.agents.deer.language_model import LONGEST_CALL, next_texts, small_model
 
     model = small_model(12, DeerSettings(hidden_size=16), 0, 1).eval()
+    model.generation_config.repetition_penalty = 5.0  # the likeliest tokens are meant, whatever a model's maker prefers
     sequences = [[3, 4, 5], [6, 7], [8, 9, 10, 11, 2], [2, 10]]
     together = next_texts(model, sequences, 0, end, last)
     for sequence, written in zip(sequences, together, strict=True):
