@@ -2,11 +2,12 @@
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from costgym.agents.deer.language_model import IGNORED, completion_loss
 from costgym.agents.deer.settings import DeerSettings
-from costgym.agents.networks import multiplied, padded, trained_weights, without_adapters
+from costgym.agents.networks import eager_attention, multiplied, padded, trained_weights, without_adapters
 from costgym.experiments.train.deer.rows import LEARNT, RECENT, TokenRow, learning_order
 from costgym.experiments.train.loop import Learner, Loss
 
@@ -36,8 +37,6 @@ class DeerLearner(Learner):
         self._recent: list[float] = []  # accuracies of the last retrieval steps, each measured before the weight update
         self._rows: Sequence[TokenRow] = decisions
         self._order: Sequence[int] = ()
-        self._fused = "" if settings.small else without_adapters(model).config._attn_implementation
-        self._attend("eager")
 
     @property
     def steps(self) -> int:
@@ -80,17 +79,11 @@ class DeerLearner(Learner):
         ids, mask = padded([row.input_ids for row in rows], self.pad, multiple)
         labels, _ = padded([row.labels for row in rows], IGNORED, multiple)
         device = next(iter(self.weights.values())).device
-        with multiplied(self.settings, device):
+        attention = nullcontext() if self.settings.small else eager_attention(without_adapters(self.model))
+        with attention, multiplied(self.settings, device):
             return completion_loss(self.model, ids.to(device), mask.to(device), labels.to(device))
 
-    def _attend(self, how: str) -> None:
-        """Choose the attention of a published model on a processor: the fused one's backward pass takes a third of a step, and
-        forward the other one only takes memory."""
-        if not self.settings.small and self.model.device.type == "cpu":
-            without_adapters(self.model).set_attn_implementation(how)
-
     def check(self) -> dict[str, float]:
-        self._attend(self._fused)
         self.model.eval()
         metrics = self.measure()
         if self._most:
