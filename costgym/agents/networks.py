@@ -94,16 +94,20 @@ def multiplied(settings: Any, device: Any) -> Any:
 
 
 @contextmanager
-def eager_attention(network: Any) -> Iterator[None]:
-    """Let a published network on a processor attend without the fused kernel: that one's backward pass in bfloat16 takes a third
-    of a language model's step and half of a sentence encoder's. What it saves is memory."""
-    fused = network.config._attn_implementation
-    if network.device.type == "cpu":
+def learning(settings: Any, model: Any) -> Iterator[None]:
+    """The context in which a model of `LanguageModelSettings` learns: that of `multiplied`, and on a processor a published one
+    attends without the fused kernel, whose backward pass in bfloat16 takes up to half of a step. That takes more memory."""
+    network = without_adapters(model)
+    attention = network.config._attn_implementation
+    eager = not settings.small and network.device.type == "cpu"
+    if eager:
         network.set_attn_implementation("eager")
     try:
-        yield
+        with multiplied(settings, network.device):
+            yield
     finally:
-        network.set_attn_implementation(fused)
+        if eager:
+            network.set_attn_implementation(attention)
 
 
 def with_adapters(model: Any, config: Any) -> Any:

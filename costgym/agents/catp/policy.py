@@ -31,7 +31,7 @@ from costgym.agents.catp.sequences import (
     importance,
 )
 from costgym.agents.catp.settings import CatpSettings
-from costgym.agents.networks import load_published, multiplied, padded, published_base, small_config, with_adapters
+from costgym.agents.networks import learning, load_published, multiplied, padded, published_base, small_config, with_adapters
 from costgym.envs.tpl import END, FIRST_TOOL, INPUT, N_ACTIONS
 from costgym.simulators.errors import require
 from costgym.simulators.opencatp.tools import LEVELS, TOOLS
@@ -156,7 +156,7 @@ class CatpPolicy(nn.Module):  # type: ignore[misc]
         for which, vectors in ((RETURN, self.return_in(value)), (STATE, states), (CHOICE, choices)):
             body = torch.where((kind == which)[..., None], vectors, body)
         body = self.norm(body + self.steps(torch.as_tensor(batch.step, device=device)))
-        with multiplied(self.settings, device):
+        with learning(self.settings, self.model) if self.training else multiplied(self.settings, device):
             hidden = self._hidden(batch, level, table, body, kind != NOTHING).float()
         position = torch.as_tensor(batch.choice_position, device=device)
         at_position = hidden.gather(1, position[..., None].expand(-1, -1, hidden.shape[-1]))

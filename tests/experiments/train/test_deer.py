@@ -181,14 +181,17 @@ def test_gradients_are_in_the_adapters_alone_and_in_full_precision(tmp_path, bf1
     torch = pytest.importorskip("torch")
     pytest.importorskip("peft")
     from costgym.agents.deer.language_model import completion_loss, small_model
-    from costgym.agents.networks import multiplied, published_model, trained_weights
+    from costgym.agents.networks import learning, published_model, trained_weights
 
     small_model(12, DeerSettings(hidden_size=16), 0, 1).save_pretrained(tmp_path)
     settings = DeerSettings(model=str(tmp_path), lora_rank=2, bf16=bf16)
     model = published_model(settings)
     ids = torch.tensor([[2, 3, 4]])
-    with multiplied(settings, model.device):
+    attention = model.get_base_model().config._attn_implementation
+    with learning(settings, model):
+        assert model.get_base_model().config._attn_implementation == "eager" != attention
         completion_loss(model, ids, torch.ones_like(ids), torch.tensor([[-100, -100, 4]]))[0].backward()
+    assert model.get_base_model().config._attn_implementation == attention
     kinds = {weight.dtype for name, weight in model.named_parameters() if "lora_" not in name}
     assert kinds == {torch.bfloat16 if bf16 else torch.float32}
     assert {weight.dtype for weight in trained_weights(model).values()} == {torch.float32}

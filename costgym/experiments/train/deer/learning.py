@@ -2,12 +2,11 @@
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from typing import Any
 
 from costgym.agents.deer.language_model import IGNORED, completion_loss
 from costgym.agents.deer.settings import DeerSettings
-from costgym.agents.networks import eager_attention, multiplied, padded, trained_weights, without_adapters
+from costgym.agents.networks import learning, padded, trained_weights
 from costgym.experiments.train.deer.rows import LEARNT, RECENT, TokenRow, learning_order
 from costgym.experiments.train.loop import Learner, Loss
 
@@ -79,8 +78,7 @@ class DeerLearner(Learner):
         ids, mask = padded([row.input_ids for row in rows], self.pad, multiple)
         labels, _ = padded([row.labels for row in rows], IGNORED, multiple)
         device = next(iter(self.weights.values())).device
-        attention = nullcontext() if self.settings.small else eager_attention(without_adapters(self.model))
-        with attention, multiplied(self.settings, device):
+        with learning(self.settings, self.model):
             return completion_loss(self.model, ids.to(device), mask.to(device), labels.to(device))
 
     def check(self) -> dict[str, float]:

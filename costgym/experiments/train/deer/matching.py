@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from costgym.agents.deer.matching import Matcher, described
 from costgym.agents.deer.settings import DeerSettings
-from costgym.agents.networks import eager_attention, multiplied, trained_weights
+from costgym.agents.networks import learning, trained_weights
 from costgym.experiments.train.loop import Learner, Loss
 from costgym.simulators.decision.samples import Example
 from costgym.simulators.decision.toolsets import Embed
@@ -117,7 +117,7 @@ class EncoderLearner(_MatcherLearner):
         rows = {text: row for row, text in enumerate(tools)}
         candidates = torch.tensor([[rows[described(tool)] for tool in example.candidates] for example in examples])
         right = torch.tensor([candidates.shape[1] if example.gold is None else example.gold for example in examples])
-        with eager_attention(self.embed.network), multiplied(self.settings, self.embed.network.device):
+        with learning(self.settings, self.embed.network):
             queries, vectors = self._read([example.query for example in examples]), self._read(tools)
         return matching_loss(self.matcher, self.matcher.scores(queries, vectors), candidates, right), {}
 
