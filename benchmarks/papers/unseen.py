@@ -1,0 +1,103 @@
+"""What DEER's tuned encoder loses on tools that it has not seen: it learns from half of the authors' tools, or of the queries.
+
+    python benchmarks/papers/unseen.py --data DIR --steps 300 --json benchmarks/results/unseen.json
+
+DIR is a ToolDEER folder. One training leaves out half of the tools with all their queries, the other half of each tool's
+queries, so that both learn from about as many samples. They are played on the same samples of `valid` about the tools that the
+first has not seen, on those about the tools that both have seen, and on the other three sets. P_DC, in percent; intervals are a
+bootstrap's, over samples. Finished trainings are kept.
+"""
+
+import argparse
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks.report import write_report
+from costgym.agents.deer import examples
+from costgym.agents.deer.deciders import TrainedDecider
+from costgym.agents.deer.learnt import load_decider
+from costgym.envs.decision import DecisionAwareEnv
+from costgym.experiments.papers.claims import interval_ends
+from costgym.experiments.papers.deer import SETS
+from costgym.experiments.play.decisions import evaluate_together
+from costgym.experiments.train.deer.train import train_deer
+from costgym.simulators.decision.recorded import find_file
+from costgym.simulators.decision.samples import NO_SEARCH, Example
+from costgym.simulators.marketplace.loaders.tooldeer import read_queries
+from costgym.simulators.tasks import normalise
+from costgym.simulators.threads import torch_threads
+
+HALVES = ("tools", "queries")
+"""What a training learns from half of."""
+
+
+def write_half(of: str, tools: Path, folder: Path) -> list[str]:
+    """Write the authors' folder with every second tool, or with every second query of each; return the names of its tools."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("valid", "test"):  # whose queries are not learnt
+        shutil.copyfile(tools.with_name(f"{name}.json"), folder / f"{name}.json")
+    records = json.loads(tools.read_text(encoding="utf-8"))
+    if of == "tools":
+        records = sorted(records, key=lambda record: str(record["api_name"]))[::2]
+    else:
+        records = [{**record, "example": record["example"][::2]} for record in records]
+    (folder / tools.name).write_text(json.dumps(records), encoding="utf-8")
+    return [record["api_name"] for record in records]
+
+
+def right_calls(decider: TrainedDecider, samples: list[Example]) -> list[float]:
+    """Play samples that need a tool; return 100 for each whose call was right, otherwise 0."""
+    return [100.0 * bool(record.right_call) for record in evaluate_together(decider, samples)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--bf16", action=argparse.BooleanOptionalAction, default=True, help="multiply in bfloat16")
+    parser.add_argument("--out", type=Path, default=Path("runs/unseen"))
+    parser.add_argument("--json", type=Path)
+    chosen = parser.parse_args()
+    tools = find_file(chosen.data, "tool.json")
+    if tools is None:
+        parser.error(f"--data: expected ToolDEER's folder with tool.json, found none in {chosen.data}")
+    asked_of = {normalise(query.query): query.tool for query in read_queries(tools)}
+    world = DecisionAwareEnv(data=str(chosen.data), split="valid").world
+    sets = {name: [e for e in examples(world, name) if e.kind != NO_SEARCH] for name in SETS if name in world.tasks.splits}
+    seen = dict.fromkeys(write_half("tools", tools, chosen.out / "half of tools"))
+    write_half("queries", tools, chosen.out / "half of queries")
+    known = sets.pop("valid")
+    parts = {
+        "valid, tools that both have seen": [e for e in known if asked_of[normalise(e.query)] in seen],
+        "valid, tools that half of the tools leave out": [e for e in known if asked_of[normalise(e.query)] not in seen],
+        **sets,
+    }
+    right: dict[str, dict[str, list[float]]] = {}
+    for of in HALVES:
+        run, data = chosen.out / f"{of}-{chosen.steps}", str(chosen.out / f"half of {of}")
+        with torch_threads(1):
+            train_deer(run, data=data, model="minilm", tune_encoder=True, steps=chosen.steps, bf16=chosen.bf16, check=False)
+            decider = load_decider(run)
+            right[of] = {part: right_calls(decider, samples) for part, samples in parts.items()}
+    rows: list[dict[str, Any]] = []
+    for part, samples in parts.items():
+        both = np.array([right[of][part] for of in HALVES]).T
+        figures = {f"half of {of}": both[:, [column]] for column, of in enumerate(HALVES)}
+        figures["tools less queries"] = both[:, [0]] - both[:, [1]]
+        row: dict[str, Any] = {"samples": part, "number": len(samples)}
+        for name, values in figures.items():
+            ends = interval_ends([name], values)[name]
+            row[name] = {"mean": round(float(values.mean()), 2), "ci95": [round(end, 2) for end in ends]}
+        rows.append(row)
+    write_report({"command": "python benchmarks/papers/unseen.py", "steps": chosen.steps, "rows": rows}, chosen.json)
+
+
+if __name__ == "__main__":
+    main()
