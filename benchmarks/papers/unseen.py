@@ -6,6 +6,10 @@ DIR is a ToolDEER folder. One training leaves out half of the tools with all the
 queries, so that both learn from about as many samples. They are played on the same samples of `valid` about the tools that the
 first has not seen, on those about the tools that both have seen, and on the other three sets. P_DC, in percent; intervals are a
 bootstrap's, over samples. Finished trainings are kept.
+
+    python benchmarks/papers/unseen.py --data DIR --steps 150,300,750 --of tools --sets valid
+
+With one half, and `valid` alone, the number of steps is chosen for tools that are not seen, without a look at the other sets.
 """
 
 import argparse
@@ -57,46 +61,52 @@ def right_calls(decider: TrainedDecider, samples: list[Example]) -> list[float]:
     return [100.0 * bool(record.right_call) for record in evaluate_together(decider, samples)]
 
 
+def played(of: str, steps: int, out: Path, bf16: bool, parts: dict[str, list[Example]]) -> dict[str, list[float]]:
+    """Train on a half, or find the training; return what is right of each part."""
+    run = out / f"{of}-{steps}"
+    with torch_threads(1):
+        train_deer(run, data=str(out / f"half of {of}"), model="minilm", tune_encoder=True, steps=steps, bf16=bf16, check=False)
+        decider = load_decider(run)
+        return {part: right_calls(decider, samples) for part, samples in parts.items()}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--steps", default="300", help="lengths of training, with commas between")
+    parser.add_argument("--of", default=",".join(HALVES), help="what is halved, with commas between")
+    parser.add_argument("--sets", default=",".join(SETS), help="sets to play, `valid` among them")
     parser.add_argument("--bf16", action=argparse.BooleanOptionalAction, default=True, help="multiply in bfloat16")
     parser.add_argument("--out", type=Path, default=Path("runs/unseen"))
     parser.add_argument("--json", type=Path)
     chosen = parser.parse_args()
+    halves, wanted = chosen.of.split(","), chosen.sets.split(",")
     tools = find_file(chosen.data, "tool.json")
     if tools is None:
         parser.error(f"--data: expected ToolDEER's folder with tool.json, found none in {chosen.data}")
     asked_of = {normalise(query.query): query.tool for query in read_queries(tools)}
     world = DecisionAwareEnv(data=str(chosen.data), split="valid").world
-    sets = {name: [e for e in examples(world, name) if e.kind != NO_SEARCH] for name in SETS if name in world.tasks.splits}
-    seen = dict.fromkeys(write_half("tools", tools, chosen.out / "half of tools"))
-    write_half("queries", tools, chosen.out / "half of queries")
+    sets = {name: [e for e in examples(world, name) if e.kind != NO_SEARCH] for name in wanted}
+    seen = {of: set(write_half(of, tools, chosen.out / f"half of {of}")) for of in HALVES}["tools"]
     known = sets.pop("valid")
     parts = {
         "valid, tools that both have seen": [e for e in known if asked_of[normalise(e.query)] in seen],
         "valid, tools that half of the tools leave out": [e for e in known if asked_of[normalise(e.query)] not in seen],
         **sets,
     }
-    right: dict[str, dict[str, list[float]]] = {}
-    for of in HALVES:
-        run, data = chosen.out / f"{of}-{chosen.steps}", str(chosen.out / f"half of {of}")
-        with torch_threads(1):
-            train_deer(run, data=data, model="minilm", tune_encoder=True, steps=chosen.steps, bf16=chosen.bf16, check=False)
-            decider = load_decider(run)
-            right[of] = {part: right_calls(decider, samples) for part, samples in parts.items()}
     rows: list[dict[str, Any]] = []
-    for part, samples in parts.items():
-        both = np.array([right[of][part] for of in HALVES]).T
-        figures = {f"half of {of}": both[:, [column]] for column, of in enumerate(HALVES)}
-        figures["tools less queries"] = both[:, [0]] - both[:, [1]]
-        row: dict[str, Any] = {"samples": part, "number": len(samples)}
-        for name, values in figures.items():
-            ends = interval_ends([name], values)[name]
-            row[name] = {"mean": round(float(values.mean()), 2), "ci95": [round(end, 2) for end in ends]}
-        rows.append(row)
-    write_report({"command": "python benchmarks/papers/unseen.py", "steps": chosen.steps, "rows": rows}, chosen.json)
+    for steps in map(int, chosen.steps.split(",")):
+        right = {of: played(of, steps, chosen.out, chosen.bf16, parts) for of in halves}
+        for part, samples in parts.items():
+            figures = {f"half of {of}": np.array(right[of][part]) for of in halves}
+            if len(halves) == 2:
+                figures["tools less queries"] = figures["half of tools"] - figures["half of queries"]
+            row: dict[str, Any] = {"steps": steps, "samples": part, "number": len(samples)}
+            for name, values in figures.items():
+                ends = interval_ends([name], values[:, None])[name]
+                row[name] = {"mean": round(float(values.mean()), 2), "ci95": [round(end, 2) for end in ends]}
+            rows.append(row)
+    write_report({"command": "python benchmarks/papers/unseen.py", "rows": rows}, chosen.json)
 
 
 if __name__ == "__main__":
