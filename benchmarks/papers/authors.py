@@ -72,7 +72,7 @@ def btp_and_ecoact(inputs: Inputs) -> Iterator[Command]:
 
 def deer(inputs: Inputs) -> Iterator[Command]:
     data, runs = str(inputs.folder("tooldeer_full")), ["deer:minilm-tuned"]
-    tuned = ("--model", "minilm", "--tune-encoder", "--steps", "750", *inputs.precision())
+    tuned = ("--model", "minilm", "--tune-encoder", "--steps", "300", *inputs.precision())
     yield [*COSTGYM, "train", "deer", "--data", data, *tuned, "--no-check", "--out", "minilm-tuned"]
     for model, divisor in inputs.models:
         length = ("--steps", str(500 // divisor), "--batch-size", "8", "--no-check")

@@ -1,4 +1,4 @@
-"""The commands of `benchmarks/papers/authors.py` name scripts, commands and options that there are."""
+"""The commands of `benchmarks/papers/authors.py` name scripts, commands and options that there are; halves of the data."""
 
 import json
 import re
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.papers import authors
+from benchmarks.papers import authors, unseen
 from tests.helpers.command_line import invoke
 
 FOLDERS = ("tooldeer_full", "mgtoolbench_full_LICENCE", "opencatp", "family/stabletoolbench")
@@ -60,3 +60,17 @@ def test_commands_run_one_after_the_other_until_one_fails_and_their_seconds_are_
     told = json.loads(report.read_text())
     assert [one["status"] for one in told["commands"]] == [0, 3] and told["seconds"] >= 0
     assert "# status 3 after" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("of", "tools", "queries"), [("tools", ["a", "c"], 4), ("queries", ["b", "c", "a"], 2)])
+def test_half_of_the_authors_tools_or_of_their_queries_is_left_out(
+    of: str, tools: list[str], queries: int, tmp_path: Path
+) -> None:
+    source, half = tmp_path / "tool.json", tmp_path / "half"
+    source.write_text(json.dumps([{"api_name": name, "example": [1, 2, 3, 4]} for name in "bca"]), encoding="utf-8")
+    for name in ("valid", "test"):
+        source.with_name(f"{name}.json").write_text("[]", encoding="utf-8")
+    assert unseen.write_half(of, source, half) == tools
+    written = json.loads((half / "tool.json").read_text(encoding="utf-8"))
+    assert [len(record["example"]) for record in written] == [queries] * len(tools)
+    assert sorted(path.name for path in half.iterdir()) == ["test.json", "tool.json", "valid.json"]
