@@ -1,4 +1,4 @@
-"""What DEER's tuned encoder loses on tools that it has not seen: it learns from half of the authors' tools, or of the queries.
+"""How much DEER's tuned encoder loses on unseen tools: trained on half of the authors' tools, or on half of each tool's queries.
 
     python benchmarks/papers/unseen.py --data DIR --steps 300 --json benchmarks/results/unseen.json
 
@@ -39,7 +39,7 @@ from costgym.simulators.tasks import normalise
 from costgym.simulators.threads import torch_threads
 
 HALVES = ("tools", "queries")
-"""What a training learns from half of."""
+"""What a training set holds half of."""
 
 
 def write_half(of: str, tools: Path, folder: Path) -> list[str]:
