@@ -1,4 +1,4 @@
-"""How much DEER's tuned encoder loses on unseen tools: trained on half of the authors' tools, or on half of each tool's queries.
+"""How much DEER's tuned encoder loses on unseen tools: trained on half of the authors' tools, or on half of the queries.
 
     python benchmarks/papers/unseen.py --data DIR --steps 300 --json benchmarks/results/unseen.json
 
@@ -39,7 +39,7 @@ from costgym.simulators.tasks import normalise
 from costgym.simulators.threads import torch_threads
 
 HALVES = ("tools", "queries")
-"""What a training set holds half of."""
+"""A training set holds half of the tools, or half of the queries."""
 
 
 def write_half(of: str, tools: Path, folder: Path) -> list[str]:
