@@ -81,13 +81,16 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     chosen = parser.parse_args()
     halves, wanted = chosen.of.split(","), chosen.sets.split(",")
+    if "valid" not in wanted:
+        parser.error(f"--sets: expected valid among them, got {chosen.sets}")
     tools = find_file(chosen.data, "tool.json")
     if tools is None:
         parser.error(f"--data: expected ToolDEER's folder with tool.json, found none in {chosen.data}")
     asked_of = {normalise(query.query): query.tool for query in read_queries(tools)}
     world = DecisionAwareEnv(data=str(chosen.data), split="valid").world
     sets = {name: [e for e in examples(world, name) if e.kind != NO_SEARCH] for name in wanted}
-    seen = {of: set(write_half(of, tools, chosen.out / f"half of {of}")) for of in HALVES}["tools"]
+    names = {of: write_half(of, tools, chosen.out / f"half of {of}") for of in HALVES}
+    seen = set(names["tools"])
     known = sets.pop("valid")
     parts = {
         "valid, tools that both have seen": [e for e in known if asked_of[normalise(e.query)] in seen],

@@ -192,6 +192,9 @@ def test_gradients_are_in_the_adapters_alone_and_in_full_precision(tmp_path, bf1
         assert model.get_base_model().config._attn_implementation == "eager" != attention
         completion_loss(model, ids, torch.ones_like(ids), torch.tensor([[-100, -100, 4]]))[0].backward()
     assert model.get_base_model().config._attn_implementation == attention
+    small = small_model(12, DeerSettings(hidden_size=16), 0, 1)
+    with learning(DeerSettings(hidden_size=16), small):
+        assert small.config._attn_implementation == attention  # what ships learnt so
     kinds = {weight.dtype for name, weight in model.named_parameters() if "lora_" not in name}
     assert kinds == {torch.bfloat16 if bf16 else torch.float32}
     assert {weight.dtype for weight in trained_weights(model).values()} == {torch.float32}
