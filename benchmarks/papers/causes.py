@@ -38,6 +38,11 @@ def _answering(name: str, **settings: Any) -> Any:
     return make_agent(f"{name}-answers" if name == "toolplanner" else name, **settings)
 
 
+def _with(model: str, rates: str) -> str:
+    """Return the simulated model's name with further rates."""
+    return f"{model}{',' if ':' in model else ':'}{rates}"
+
+
 def variations(paper: str, name: str = PUBLISHED) -> tuple[Protocol, ...]:
     """A protocol of a paper, then the same with one change each."""
     module, changes = _PAPERS[paper]
@@ -46,6 +51,11 @@ def variations(paper: str, name: str = PUBLISHED) -> tuple[Protocol, ...]:
 
 
 def _btp(published: Protocol) -> tuple[Protocol, ...]:
+    assert published.experience is not None
+    discouraged = replace(
+        published, name="discouraged", whose="ours", model=_with(published.model, "tire=0.9,give_up=0,give_up_empty=0"),
+        summary="a model that stops at nine of ten failures and then answers, so that a useless tool costs more than its price",
+    )  # fmt: skip
     return (
         replace(published, name="confusable", whose="paper", source={"serving": 0.49},
                 summary="49 % of the candidates serve a need, as of the five that ToolBench's retriever finds (ToolPlanner, "
@@ -58,6 +68,12 @@ def _btp(published: Protocol) -> tuple[Protocol, ...]:
                 summary="tools that nearly always work, so that what a plan allows suffices"),
         replace(published, name="reliable and one need", whose="ours", failures="reliable", source={"needs": [1, 1]},
                 summary="both"),
+        discouraged,
+        replace(discouraged, name="discouraged with all past calls",
+                experience=published.experience.model_copy(update={"remembered": "all"}),
+                summary="the same; past uses are those of every branch of the search, not of the one that answered"),
+        replace(discouraged, name="discouraged and one need", source={"needs": [1, 1]},
+                summary="the same with one need a task"),
     )  # fmt: skip
 
 
@@ -110,14 +126,15 @@ def _ecoact(published: Protocol) -> tuple[Protocol, ...]:
                 summary="tools that nearly always work, so that few are tried for a need"),
         replace(published, name="misnamed", whose="ours", source={"misnamed": 0.3},
                 summary="30 % of the tools promise by name what their documentation denies"),
-        replace(published, name="register more", whose="ours", model=f"{published.model},register_more=1",
+        replace(published, name="register more", whose="ours", model=_with(published.model, "register_more=1"),
                 summary="whoever may register several tools at once always does, instead of in 30 % of the cases"),
         replace(published, name="documents crowd", whose="ours",
                 summary="tools beyond five bring wrong choices where their documents are shown, not where names are listed"),
-        replace(published, name="documents crowd and register more", whose="ours", model=f"{published.model},register_more=1",
+        replace(published, name="documents crowd and register more", whose="ours",
+                model=_with(published.model, "register_more=1"),
                 summary="both"),
         replace(published, name="documents crowd fourfold and register more", whose="ours",
-                model=f"{published.model},register_more=1,crowding=0.1",
+                model=_with(published.model, "register_more=1,crowding=0.1"),
                 summary="the same, with four times as many wrong choices for each doubling of the documents"),
         replace(published, name="unreliable", whose="ours", failures="storm",
                 summary="tools that mostly fail, so that many are tried for a need"),
