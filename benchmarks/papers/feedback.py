@@ -4,8 +4,9 @@
 
 Of each seed the four share one first stage, which is the row without both, and one set of solution trees. They are played under
 the published protocol, beside plain tree search with the same limits. Differences from both kinds are paired by seed, with
-Student's intervals over the seeds. With one seed agents are compared by task, with intervals over the tasks. Runs and episodes
-are kept: a call that was stopped, or one with more seeds, goes on.
+Student's intervals over the seeds, at each level and in the mean over the levels; each two agents are compared by task, too, in
+the mean over the seeds, with intervals over the tasks. Runs and episodes are kept: a call that was stopped, or one with more
+seeds, goes on.
 
     python benchmarks/papers/feedback.py --model models/smollm2 --seeds 0 --out runs/feedback --json runs/smollm2.json
 
@@ -17,7 +18,7 @@ learning rate is the one of `tags.py`.
 import argparse
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache, partial
 from itertools import combinations
 from pathlib import Path
@@ -51,6 +52,8 @@ Key = tuple[str, str]
 Flags = dict[str, list[float]]
 BASE, NEITHER = "dfsdt", "without-both"
 FIGURES = {"match_rate": "Match", "meaningful_rate": "Pass", "win_rate": "Win"}
+LEVELS_AND_ALL = (*((level, (level,)) for level in LEVELS), ("all", LEVELS))
+"""Levels whose mean is shown, by name; at level statement no instruction names what to match."""
 
 
 def train(seed: int, lengths: dict[str, Any], settings: dict[str, Any] | None, ablated: bool) -> list[str]:
@@ -101,19 +104,36 @@ def named(agent: str, seed: int) -> str:
     return agent.removeprefix("toolplanner:").removesuffix(f"-{seed}")
 
 
-def compared(flags: dict[Key, Flags]) -> Iterator[Row]:
-    """Compare each two agents of one seed on the same tasks, at each level and in a task's mean over the levels, with intervals
-    over the tasks."""
-    for than, agent in combinations(dict.fromkeys(name for name, _ in flags), 2):
-        for name, levels in (("all", LEVELS), *((level, (level,)) for level in LEVELS)):
+def compared(by_seed: Sequence[dict[Key, Flags]]) -> Iterator[Row]:
+    """Compare each two agents on the same tasks, at each level and in a task's mean over the levels, both in its mean over the
+    seeds, with intervals over the tasks."""
+    for than, agent in combinations(dict.fromkeys(name for name, _ in by_seed[0]), 2):
+        for name, levels in LEVELS_AND_ALL:
             row: Row = {"agent": agent, "than": than, "level": name}
             for key, title in FIGURES.items():
-                known = [level for level in levels if key in flags[agent, level]]
+                known = [(flags, level) for flags in by_seed for level in levels if key in flags[agent, level]]
                 if known:
-                    gained = [100 * (np.array(flags[agent, level][key]) - flags[than, level][key]) for level in known]
+                    gained = [100 * (np.array(flags[agent, level][key]) - flags[than, level][key]) for flags, level in known]
                     by_task = np.mean(gained, axis=0)
                     ends = interval_ends([title], by_task[:, None])[title]
                     row[title] = {"mean": round(float(by_task.mean()), 4), "ci95": [round(end, 4) for end in ends]}
+            yield row
+
+
+def measured(tables: Sequence[dict[Key, Row]], episodes: int, whole: str) -> Iterator[Row]:
+    """Return the figures of each agent over the seeds, of each a table, and their differences from those of the whole one."""
+    for agent in dict.fromkeys(agent for agent, _ in tables[0]):
+        for name, levels in LEVELS_AND_ALL:
+            row: Row = {"agent": agent, "level": name, "episodes": episodes, "seeds": len(tables)}
+            for key, title in FIGURES.items():
+                if known := [level for level in levels if key in tables[0][agent, level]]:
+                    values, of_whole = (
+                        [100 * float(np.mean([table[which, level][key] for level in known])) for table in tables]
+                        for which in (agent, whole)
+                    )
+                    row[title] = over_seeds(values)
+                    if agent != whole:
+                        row[f"{title} less {whole}"] = over_seeds([a - b for a, b in zip(values, of_whole, strict=True)])
             yield row
 
 
@@ -146,30 +166,17 @@ def main() -> None:
     seeds = [int(seed) for seed in chosen.seeds.split(",")]
     ablated = settings is None if chosen.ablated is None else chosen.ablated
     learner = "small" if settings is None else Path(chosen.model).name
+    whole = "both" if settings is None else learner
     folder = f"played-{learner}{'-ablated' if ablated else ''}-{chosen.episodes}"  # a folder of episodes has one set of agents
     with torch_threads(1):
         played = [
             play(seed, train(seed, lengths, settings, ablated), chosen.episodes, chosen.jobs, f"{folder}-{seed}")
             for seed in seeds
         ]
-    tables = [table for table, _ in played]
-    rows = []
-    for agent in dict.fromkeys(agent for agent, _ in tables[0]):
-        for level in LEVELS:
-            row: dict[str, Any] = {"agent": agent, "level": level, "episodes": chosen.episodes, "seeds": len(seeds)}
-            for key, title in FIGURES.items():
-                if key in tables[0][agent, level]:
-                    values = [100 * table[agent, level][key] for table in tables]
-                    both = [100 * table["both", level][key] for table in tables]
-                    row[title] = over_seeds(values)
-                    if agent != "both":
-                        row[f"{title} less both"] = over_seeds([a - b for a, b in zip(values, both, strict=True)])
-            rows.append(row)
+    rows = list(measured([table for table, _ in played], chosen.episodes, whole))
     lengths |= {**MODEL_SETTINGS, **settings, "model": Path(chosen.model).name} if settings else {}
-    report_of: dict[str, Any] = {"command": "python benchmarks/papers/feedback.py", **lengths, "rows": rows}
-    if len(seeds) == 1:
-        report_of["compared"] = list(compared(played[0][1]))
-    write_report(report_of, report)
+    by_task = list(compared([flags for _, flags in played]))
+    write_report({"command": "python benchmarks/papers/feedback.py", **lengths, "rows": rows, "compared": by_task}, report)
 
 
 if __name__ == "__main__":
