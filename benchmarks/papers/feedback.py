@@ -12,7 +12,7 @@ seeds, goes on.
 
 With `--model` a published model learns both stages, in fewer steps, from the same demonstrations and the trees that the small
 policy has grown; the two stages are the rows, beside the small policy's, and with `--ablated` stage 2 without each part. Its
-learning rate is the one of `tags.py`.
+learning rate is the one of `tags.py`. With `--own-trees` its own stage 1 grows the trees that it learns from.
 """
 
 import argparse
@@ -57,17 +57,20 @@ LEVELS_AND_ALL = (*((level, (level,)) for level in LEVELS), ("all", LEVELS))
 
 
 def train(seed: int, lengths: dict[str, Any], settings: dict[str, Any] | None, ablated: bool) -> list[str]:
-    """Train the small policies of a seed, or with settings both stages of a published model from the trees of the small one,
-    each without a part too if `ablated`, or find them in their folders; return their agents' names."""
+    """Train the small policies of a seed, or with settings both stages of a published model from the trees of the small one, or
+    from its own if they tell of how many tasks, each without a part too if `ablated`, or find them in their folders; return
+    their agents' names."""
     shown = cache(partial(demonstrations, load_scenario("marketplace"), LearntSettings(seed=seed, **lengths)))
     whole, prefix, shared = "both", "", {**lengths, "device": "cpu", "shown": shown}
     small, trained = [], []
     if settings is not None:
         train_toolplanner(f"both-{seed}", seed=seed, **shared)
         small.append(f"both-{seed}")
-        whole = Path(settings["model"]).name
+        whole = learner_of(settings)
         prefix = f"{whole}-"
-        shared |= {**MODEL_SETTINGS, **settings, "trees": Path(f"both-{seed}") / STAGE_ONE, "save_every": 10}
+        shared |= {**MODEL_SETTINGS, **settings, "save_every": 10}
+        if "rank_tasks" not in settings:
+            shared["trees"] = Path(f"both-{seed}") / STAGE_ONE
     first = Path(f"{whole}-{seed}") / STAGE_ONE
     for name, change in PARTS.items() if ablated else [("both", PARTS["both"])]:
         run = f"{whole}-{seed}" if name == "both" else f"{prefix}{name}-{seed}"
@@ -76,6 +79,13 @@ def train(seed: int, lengths: dict[str, Any], settings: dict[str, Any] | None, a
     alone = f"{NEITHER if settings is None else f'{prefix}stage-1'}-{seed}"
     linked(alone, first)
     return [f"toolplanner:{run}" for run in (*small, alone, *trained)]
+
+
+def learner_of(settings: dict[str, Any] | None) -> str:
+    """Return the name of the policies that learn, of which their runs' names are made."""
+    if settings is None:
+        return "small"
+    return Path(settings["model"]).name + ("-own" if "rank_tasks" in settings else "")
 
 
 def linked(name: str, run: Path) -> None:
@@ -146,6 +156,9 @@ def main() -> None:
     parser.add_argument("--rank-steps", type=int, help="of stage 2; by default 200, of the published model's 60")
     parser.add_argument("--batch-size", type=int, default=8, help="texts of a step of its stage 1; stage 2 takes 3 pairs for 4")
     parser.add_argument(
+        "--own-trees", type=int, metavar="TASKS", help="tasks whose trees it grows itself, in place of the small policy"
+    )
+    parser.add_argument(
         "--ablated", action=argparse.BooleanOptionalAction, help="train without a part, too; by default the small policies"
     )
     parser.add_argument("--bf16", action=argparse.BooleanOptionalAction, default=True, help="multiply in bfloat16")
@@ -161,11 +174,13 @@ def main() -> None:
         settings = {"model": str(Path(chosen.model).absolute()), "bf16": chosen.bf16}
         settings.update(steps=chosen.steps or 150, rank_steps=chosen.rank_steps or 60)
         settings.update(batch_size=chosen.batch_size, rank_batch_size=max(1, chosen.batch_size * 3 // 4))
+        if chosen.own_trees:
+            settings.update(rank_tasks=chosen.own_trees)
     chosen.out.mkdir(parents=True, exist_ok=True)
     os.chdir(chosen.out)  # an agent's name holds its run, and names files
     seeds = [int(seed) for seed in chosen.seeds.split(",")]
     ablated = settings is None if chosen.ablated is None else chosen.ablated
-    learner = "small" if settings is None else Path(chosen.model).name
+    learner = learner_of(settings)
     whole = "both" if settings is None else learner
     folder = f"played-{learner}{'-ablated' if ablated else ''}-{chosen.episodes}"  # a folder of episodes has one set of agents
     with torch_threads(1):
