@@ -7,6 +7,8 @@ The commands are those of `docs/results/authorsdata.md`; each is printed before 
 after it. `--data` holds the folders of the authors' data, at any depth: `tooldeer_full`, `mgtoolbench_full*`, `opencatp` and
 `stabletoolbench`. `--model` is a language model of the size of SmolLM2-135M. `--larger`, of the size of Qwen2.5-Coder-0.5B,
 takes half as many steps, about as many as on that page, which has no figures of it on CATP's pools; it is left out by default.
+With `--seeds` DEER's encoder and maps are trained with further seeds, and the mean of the encoders is played; `--model` learns
+ToolPlanner's Table 5, too, from the trees of the small policies and from its own. The page has five seeds, three and two.
 What is trained and played stays in `--out`, from which a later call goes on. The first command that fails ends the call, with
 its status.
 """
@@ -41,6 +43,7 @@ class Inputs(NamedTuple):
     small: Path | None  # folders of language models
     larger: Path | None
     bf16: bool
+    seeds: range
 
     @property
     def models(self) -> tuple[tuple[Path, int], ...]:
@@ -71,9 +74,19 @@ def btp_and_ecoact(inputs: Inputs) -> Iterator[Command]:
 
 
 def deer(inputs: Inputs) -> Iterator[Command]:
-    data, runs = str(inputs.folder("tooldeer_full")), ["deer:minilm-tuned"]
-    tuned = ("--model", "minilm", "--tune-encoder", "--steps", "300", *inputs.precision())
-    yield [*COSTGYM, "train", "deer", "--data", data, *tuned, "--no-check", "--out", "minilm-tuned"]
+    data, tuned, maps = str(inputs.folder("tooldeer_full")), ["minilm-tuned"], []
+    steps = ("--tune-encoder", "--steps", "300", *inputs.precision())
+    train = [*COSTGYM, "train", "deer", "--data", data, "--model", "minilm", "--no-check"]
+    yield [*train, *steps, "--out", tuned[0]]
+    for seed in inputs.seeds[1:]:
+        tuned.append(f"minilm-tuned-{seed}")
+        maps.append(f"minilm-{seed}")
+        yield [*train, *steps, "--seed", str(seed), "--out", tuned[-1]]
+        yield [*train, "--seed", str(seed), "--out", maps[-1]]
+    if maps:
+        yield inputs.script("averaged.py", *tuned, "--data", data, "--out", "minilm-mean")
+        maps.append("minilm-mean")
+    runs = [f"deer:{run}" for run in (*tuned, *maps)]
     for model, divisor in inputs.models:
         length = ("--steps", str(500 // divisor), "--batch-size", "8", "--no-check")
         runs.append(f"deer:{model.name}")
@@ -93,6 +106,10 @@ def toolplanner(inputs: Inputs) -> Iterator[Command]:
         size = ("--steps", 150 // divisor, "--rank-steps", 60 // divisor, "--batch-size", 8 // divisor)
         kept = ("--out", "feedback", "--json", f"{model.name}.json")
         yield inputs.script("feedback.py", "--seeds", 0, "--episodes", 20 // divisor, *size, *kept, *inputs.model(model))
+    if inputs.small is not None and len(inputs.seeds) > 1:
+        seeds = ("--seeds", ",".join(map(str, inputs.seeds)), "--ablated", *inputs.model(inputs.small))
+        for trees, name in (((), "table-5"), (("--own-trees", 200), "table-5-own")):
+            yield inputs.script("feedback.py", "--out", "feedback", *seeds, *trees, "--json", f"{name}.json")
     if inputs.small is not None:
         runs = ",".join(f"toolplanner:feedback/{inputs.small.name}{stage}-0" for stage in ("-stage-1", ""))
         played = ("--episodes", "60", "--jobs", "1", "--out", "played", "--json", "toolplanner.json")
@@ -140,12 +157,13 @@ def main() -> int:
     parser.add_argument("--model", type=Path, help="folder of a language model; without one its rows are left out")
     parser.add_argument("--larger", type=Path, help="folder of a larger one")
     parser.add_argument("--bf16", action=argparse.BooleanOptionalAction, default=True, help="multiply in bfloat16")
+    parser.add_argument("--seeds", type=int, default=1, help="of DEER's encoder, and of Table 5 on --model; by default one")
     parser.add_argument("--out", type=Path, help="folder of the runs; by default runs/PAPER")
     parser.add_argument("--json", type=Path, help="file of the commands and their seconds")
     args = parser.parse_args()
     out = (args.out or Path("runs") / args.paper).absolute()
     small, larger = (None if model is None else model.absolute() for model in (args.model, args.larger))
-    inputs = Inputs(args.data.absolute(), small, larger, args.bf16)
+    inputs = Inputs(args.data.absolute(), small, larger, args.bf16, range(args.seeds))
     report = None if args.json is None else args.json.absolute()
     out.mkdir(parents=True, exist_ok=True)
     paths = os.pathsep.join(filter(None, (str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH"))))

@@ -48,7 +48,7 @@ def average(runs: list[Path], data: str, out: Path) -> None:
             weight.copy_(total[name])
     needed = [example.query for example in training_examples("decision", data, settings)[0] if example.kind != NO_SEARCH]
     matcher.remember(embed(needed[:: -(-len(needed) // configs[0].known)]))
-    out.mkdir(parents=True)
+    out.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(runs[0] / CONFIG, out / CONFIG)
     save_checkpoint(out, read_state(newest(runs[0]))["step"], weights, {}, {})
 

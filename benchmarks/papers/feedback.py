@@ -71,10 +71,12 @@ def train(seed: int, lengths: dict[str, Any], settings: dict[str, Any] | None, a
         shared |= {**MODEL_SETTINGS, **settings, "save_every": 10}
         if "rank_tasks" not in settings:
             shared["trees"] = Path(f"both-{seed}") / STAGE_ONE
-    first = Path(f"{whole}-{seed}") / STAGE_ONE
+    own = first = Path(f"{whole}-{seed}") / STAGE_ONE
+    if settings is not None and (known := Path(f"{Path(settings['model']).name}-{seed}") / STAGE_ONE).is_dir():
+        first = known  # whoever grew the trees, stage 1 is the same
     for name, change in PARTS.items() if ablated else [("both", PARTS["both"])]:
         run = f"{whole}-{seed}" if name == "both" else f"{prefix}{name}-{seed}"
-        train_toolplanner(run, seed=seed, sft=None if name == "both" else first, **{**shared, **change})
+        train_toolplanner(run, seed=seed, sft=None if name == "both" and first == own else first, **{**shared, **change})
         trained.append(run)
     alone = f"{NEITHER if settings is None else f'{prefix}stage-1'}-{seed}"
     linked(alone, first)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.papers import authors, unseen
+from benchmarks.papers import authors, sizes, unseen
 from tests.helpers.command_line import invoke
 
 FOLDERS = ("tooldeer_full", "mgtoolbench_full_LICENCE", "opencatp", "family/stabletoolbench")
@@ -17,7 +17,7 @@ FOLDERS = ("tooldeer_full", "mgtoolbench_full_LICENCE", "opencatp", "family/stab
 def inputs(tmp_path: Path) -> authors.Inputs:
     for name in FOLDERS:
         (tmp_path / name).mkdir(parents=True)
-    return authors.Inputs(tmp_path, tmp_path / "small", tmp_path / "larger", bf16=False)
+    return authors.Inputs(tmp_path, tmp_path / "small", tmp_path / "larger", bf16=False, seeds=range(2))
 
 
 @pytest.mark.parametrize("paper", authors.PARTS)
@@ -39,13 +39,26 @@ def test_without_a_model_none_is_named_and_a_larger_one_takes_half_as_many_steps
     for commands in authors.PARTS.values():
         alone = [word for command in commands(inputs._replace(small=None, larger=None)) for word in command]
         assert not [word for word in alone if word.endswith(("small", "larger"))]
-    small, larger = (command[command.index("--steps") + 1] for command in list(authors.deer(inputs))[1:3])
+    small, larger = (
+        command[command.index("--steps") + 1] for command in list(authors.deer(inputs._replace(seeds=range(1))))[1:3]
+    )
     assert int(small) == 2 * int(larger)
 
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="expected a folder opencatp"):
-        list(authors.catp(authors.Inputs(tmp_path, None, None, True)))
+        list(authors.catp(authors.Inputs(tmp_path, None, None, True, range(1))))
+
+
+def test_further_seeds_are_trained_by_numbers_of_their_own_and_played_with_the_mean_of_their_encoders(
+    inputs: authors.Inputs,
+) -> None:
+    *trained, played = list(authors.deer(inputs._replace(small=None, larger=None, seeds=range(3))))
+    made = [command[command.index("--out") + 1] for command in trained]
+    assert made == ["minilm-tuned", "minilm-tuned-1", "minilm-1", "minilm-tuned-2", "minilm-2", "minilm-mean"]
+    numbers = [command[command.index("--seed") + 1] for command in trained if "--seed" in command]
+    assert numbers == ["1", "1", "2", "2"]
+    assert set(played[played.index("--model") + 1].split(",")) == {"small", "minilm", *(f"deer:{run}" for run in made)}
 
 
 def test_commands_run_one_after_the_other_until_one_fails_and_their_seconds_are_kept(
@@ -60,6 +73,17 @@ def test_commands_run_one_after_the_other_until_one_fails_and_their_seconds_are_
     told = json.loads(report.read_text())
     assert [one["status"] for one in told["commands"]] == [0, 3] and told["seconds"] >= 0
     assert "# status 3 after" in capsys.readouterr().out
+
+
+def test_a_quarter_of_each_tools_queries_is_learnt_from(tmp_path: Path) -> None:
+    source = tmp_path / "tool.json"
+    source.write_text(
+        json.dumps([{"api_name": "a", "example": list(range(9))}, {"api_name": "b", "example": [3]}]), encoding="utf-8"
+    )
+    for name in ("valid", "test"):
+        source.with_name(f"{name}.json").write_text("[]", encoding="utf-8")
+    thinned = sizes.thinned(source, 4, tmp_path / "quarter")
+    assert [one["example"] for one in json.loads((thinned / "tool.json").read_text())] == [[0, 4, 8], [3]]
 
 
 @pytest.mark.parametrize(("of", "tools", "queries"), [("tools", ["a", "c"], 4), ("queries", ["b", "c", "a"], 2)])

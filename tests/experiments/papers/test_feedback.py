@@ -13,6 +13,7 @@ for module in ("torch", "transformers", "peft", "safetensors"):
 
 from benchmarks.papers import feedback  # noqa: E402
 from costgym.experiments.train.toolplanner.train import train_toolplanner  # noqa: E402
+from costgym.simulators.errors import ConfigError  # noqa: E402
 from costgym.simulators.tasks import LEVELS  # noqa: E402
 from tests.helpers.tiny_model import save_tiny_model  # noqa: E402
 from tests.helpers.toolplanner_world import TINY, WORLD  # noqa: E402
@@ -50,3 +51,9 @@ def test_small_policies_and_a_published_model_share_a_folder(tmp_path: Path, mon
     assert {row["level"] for row in told["compared"]} == {"all", *LEVELS}
     ablated = {"model-without-completion", "model-without-following"}
     assert agents(measured("ablated", *of_model, "--ablated")) == agents(told) | ablated
+    # trees of its own are grown by the stage 1 that there is; so small a model solves none of the tasks
+    with pytest.raises(ConfigError, match="no round of 6 solution trees is a positive example"):
+        measured("own", *of_model, "--own-trees", "5")
+    runs = tmp_path / "runs"
+    assert sorted(path.parent for path in runs.glob("*/sft/trees-*")) == [runs / "both-0" / "sft", runs / "model-0" / "sft"]
+    assert (runs / "model-own-0").is_dir() and not (runs / "model-own-0" / "sft").exists()

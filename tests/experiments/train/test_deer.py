@@ -288,6 +288,32 @@ def test_a_sentence_encoder_is_tuned_and_its_own_vectors_are_remembered(tmp_path
     assert all(weight.equal(again._matcher.state_dict()[name]) for name, weight in weights.items())
 
 
+def test_the_mean_of_several_tuned_encoders_is_a_run_that_decides(tmp_path: Path, encoder: str) -> None:
+    from benchmarks.papers.averaged import average
+    from costgym.agents.deer.matching import MatchingDecider
+
+    data = str(tooldeer_folder(tmp_path / "data"))
+    runs, weights = [tmp_path / f"seed-{seed}" for seed in range(3)], []
+    options = {"model": encoder, "tune_encoder": True, "bf16": False, "batch_size": 8, "learning_rate": 0.01, "steps": 4}
+    for seed, run in enumerate(runs):
+        train_deer(run, data=data, seed=seed, check=False, **options)
+        decider = load_decider(run)
+        assert isinstance(decider, MatchingDecider)
+        weights.append(decider._matcher.state_dict())
+    average(runs, data, tmp_path / "mean")
+    mean = load_decider(tmp_path / "mean")
+    assert isinstance(mean, MatchingDecider)
+    for name, weight in mean._matcher.state_dict().items():
+        if name not in ("known", "search_at"):
+            assert np.allclose(weight, sum(one[name] for one in weights) / 3, atol=1e-6), name
+    queries = [example.query for example in training_set(data).examples if example.kind != "NoSearch"]
+    assert np.allclose(mean._matcher.known.detach().numpy(), mean._embed(queries), atol=1e-5)
+    train_deer(tmp_path / "longer", data=data, check=False, **{**options, "steps": 5})
+    with pytest.raises(ValueError, match="differ in their seeds alone"):
+        average([*runs, tmp_path / "longer"], data, tmp_path / "other")
+    assert not (tmp_path / "other").exists()
+
+
 def test_only_a_sentence_encoder_is_tuned_itself(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="tune_encoder: expected a sentence encoder"):
         train_deer(tmp_path / "run", tune_encoder=True)
