@@ -3,7 +3,8 @@
     python benchmarks/papers/feedback.py --seeds 0,1,2,3,4 --out runs/feedback --json benchmarks/results/feedback.json
 
 Of each seed the four share one first stage, which is the row without both, and one set of solution trees. They are played under
-the published protocol, beside plain tree search with the same limits. Differences from both kinds are paired by seed, with
+the published protocol, beside plain tree search with the same limits, or with `--protocol board` where they are trained: among
+16 listed tools, with every one that an instruction names, of which they choose tags. Differences from both kinds are paired by seed, with
 Student's intervals over the seeds, at each level and in the mean over the levels; each two agents are compared by task, too, in
 the mean over the seeds, with intervals over the tasks. Runs and episodes are kept: a call that was stopped, or one with more
 seeds, goes on.
@@ -32,7 +33,7 @@ from benchmarks.papers.presets import over_seeds
 from benchmarks.report import write_report
 from costgym.agents.toolplanner.settings import LearntSettings
 from costgym.experiments.papers.claims import interval_ends
-from costgym.experiments.papers.paper import Job, Row
+from costgym.experiments.papers.paper import PUBLISHED, Job, Protocol, Row
 from costgym.experiments.papers.playing import enlarged
 from costgym.experiments.papers.toolplanner import PROTOCOLS, REFERENCE, flags_of, follow_all, instruction_rows
 from costgym.experiments.train.toolplanner.data import demonstrations
@@ -96,12 +97,13 @@ def linked(name: str, run: Path) -> None:
         Path(name).symlink_to(run)
 
 
-def play(seed: int, agents: list[str], episodes: int, jobs: int, folder: str) -> tuple[dict[Key, Row], dict[Key, Flags]]:
+def play(
+    seed: int, agents: list[str], protocol: Protocol, episodes: int, jobs: int, folder: str
+) -> tuple[dict[Key, Row], dict[Key, Flags]]:
     """Play the agents of a seed, with their episodes in a folder; return their rows, and what each task gave, by agent and
     level."""
-    published = PROTOCOLS[0]
-    world = published.scenario(enlarged(load_scenario("marketplace"), 4 * episodes))
-    played = follow_all([BASE, *agents], world, published, Job(seed, episodes, jobs, Path(folder)))
+    world = protocol.scenario(enlarged(load_scenario("marketplace"), 4 * episodes))
+    played = follow_all([BASE, *agents], world, protocol, Job(seed, episodes, jobs, Path(folder)))
     rows = {(named(row["agent"], seed), row["level"]): row for row in instruction_rows(played, seed)}
     flags = {
         (named(agent, seed), level): flags_of(followed, played[REFERENCE, level, 1], level)
@@ -153,6 +155,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("runs/feedback"))
     parser.add_argument("--episodes", type=int, default=20, help="tasks at each of the five instruction levels")
+    parser.add_argument("--protocol", choices=[protocol.name for protocol in PROTOCOLS], default=PUBLISHED)
     parser.add_argument("--model", help="folder of a published model, which learns both stages")
     parser.add_argument("--steps", type=int, help="of stage 1; by default 600, of the published model's 150")
     parser.add_argument("--rank-steps", type=int, help="of stage 2; by default 200, of the published model's 60")
@@ -184,16 +187,20 @@ def main() -> None:
     ablated = settings is None if chosen.ablated is None else chosen.ablated
     learner = learner_of(settings)
     whole = "both" if settings is None else learner
-    folder = f"played-{learner}{'-ablated' if ablated else ''}-{chosen.episodes}"  # a folder of episodes has one set of agents
+    protocol = next(protocol for protocol in PROTOCOLS if protocol.name == chosen.protocol)
+    # a folder of episodes has one set of agents and one protocol
+    parts = ("played", learner, "ablated" * ablated, chosen.protocol * (chosen.protocol != PUBLISHED), str(chosen.episodes))
+    folder = "-".join(filter(None, parts))
     with torch_threads(1):
         played = [
-            play(seed, train(seed, lengths, settings, ablated), chosen.episodes, chosen.jobs, f"{folder}-{seed}")
+            play(seed, train(seed, lengths, settings, ablated), protocol, chosen.episodes, chosen.jobs, f"{folder}-{seed}")
             for seed in seeds
         ]
     rows = list(measured([table for table, _ in played], chosen.episodes, whole))
     lengths |= {**MODEL_SETTINGS, **settings, "model": Path(chosen.model).name} if settings else {}
     by_task = list(compared([flags for _, flags in played]))
-    write_report({"command": "python benchmarks/papers/feedback.py", **lengths, "rows": rows, "compared": by_task}, report)
+    about = {"command": "python benchmarks/papers/feedback.py", "protocol": chosen.protocol, **lengths}
+    write_report({**about, "rows": rows, "compared": by_task}, report)
 
 
 if __name__ == "__main__":
