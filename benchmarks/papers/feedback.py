@@ -4,10 +4,10 @@
 
 Of each seed the four share one first stage, which is the row without both, and one set of solution trees. They are played under
 the published protocol, beside plain tree search with the same limits, or with `--protocol board` where they are trained: among
-16 listed tools, with every one that an instruction names, of which they choose tags. Differences from both kinds are paired by seed, with
-Student's intervals over the seeds, at each level and in the mean over the levels; each two agents are compared by task, too, in
-the mean over the seeds, with intervals over the tasks. Runs and episodes are kept: a call that was stopped, or one with more
-seeds, goes on.
+16 listed tools, with every one that an instruction names, of which they choose tags. Differences from both kinds are paired by
+seed, with Student's intervals over the seeds, at each level and in the mean over the levels; each two agents are compared by
+task, too, in the mean over the seeds, with intervals over the tasks. Runs and episodes are kept: a call that was stopped, or
+one with more seeds, goes on.
 
     python benchmarks/papers/feedback.py --model models/smollm2 --seeds 0 --out runs/feedback --json runs/smollm2.json
 
@@ -32,10 +32,21 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks.papers.presets import over_seeds
 from benchmarks.report import write_report
 from costgym.agents.toolplanner.settings import LearntSettings
+from costgym.agents.toolplanner.tags import gold_tools
+from costgym.agents.toolplanner.tree import REQUIRES, names
+from costgym.envs.base import base_env
 from costgym.experiments.papers.claims import interval_ends
 from costgym.experiments.papers.paper import PUBLISHED, Job, Protocol, Row
-from costgym.experiments.papers.playing import enlarged
-from costgym.experiments.papers.toolplanner import PROTOCOLS, REFERENCE, flags_of, follow_all, instruction_rows
+from costgym.experiments.papers.playing import enlarged, text_env
+from costgym.experiments.papers.toolplanner import (
+    PROTOCOLS,
+    REFERENCE,
+    at_level,
+    flags_of,
+    follow_all,
+    instruction_rows,
+    of_group,
+)
 from costgym.experiments.train.toolplanner.data import demonstrations
 from costgym.experiments.train.toolplanner.train import STAGE_ONE, train_toolplanner
 from costgym.simulators.scenario import load_scenario
@@ -111,6 +122,23 @@ def play(
         if not luck
     }
     return rows, flags
+
+
+def within_reach(protocol: Protocol, episodes: int) -> dict[str, float]:
+    """Return, at each level that names something, of how many tasks in a hundred every name is among the tools on offer; no
+    policy that keeps to those can match more."""
+    world = protocol.scenario(enlarged(load_scenario("marketplace"), 4 * episodes))
+    shares = {}
+    for level in filter(REQUIRES.__getitem__, LEVELS):
+        view = base_env(text_env(at_level(world, level), level=level))
+        assert view.world is not None
+        wanted, offered = [], []
+        for number in of_group(view.world, view.numbers, episodes):
+            view.reset(seed=0, options={"task": number})
+            wanted.append(names(gold_tools(view.task, view.world.catalog), REQUIRES[level]))
+            offered.append(names(view.candidates, REQUIRES[level]))
+        shares[level] = round(100 * float(np.mean([one <= all_ for one, all_ in zip(wanted, offered, strict=True)])), 2)
+    return shares
 
 
 def named(agent: str, seed: int) -> str:
@@ -200,6 +228,7 @@ def main() -> None:
     lengths |= {**MODEL_SETTINGS, **settings, "model": Path(chosen.model).name} if settings else {}
     by_task = list(compared([flags for _, flags in played]))
     about = {"command": "python benchmarks/papers/feedback.py", "protocol": chosen.protocol, **lengths}
+    about["match_within_reach"] = within_reach(protocol, chosen.episodes)
     write_report({**about, "rows": rows, "compared": by_task}, report)
 
 
