@@ -8,7 +8,7 @@ after it. `--data` holds the folders of the authors' data, at any depth: `toolde
 `stabletoolbench`. `--model` is a language model of the size of SmolLM2-135M. `--larger`, of the size of Qwen2.5-Coder-0.5B,
 takes half as many steps, about as many as on that page, which has no figures of it on CATP's pools; it is left out by default.
 With `--seeds` DEER's encoder and maps are trained with further seeds, and the mean of the encoders is played; `--model` learns
-ToolPlanner's Table 5, too, from the trees of the small policies and from its own. The page has five seeds, three and two.
+ToolPlanner's Table 5, too, from the small policies' trees and from its own, and all play where every named tool is listed.
 What is trained and played stays in `--out`, from which a later call goes on. The first command that fails ends the call, with
 its status.
 """
@@ -106,10 +106,13 @@ def toolplanner(inputs: Inputs) -> Iterator[Command]:
         size = ("--steps", 150 // divisor, "--rank-steps", 60 // divisor, "--batch-size", 8 // divisor)
         kept = ("--out", "feedback", "--json", f"{model.name}.json")
         yield inputs.script("feedback.py", "--seeds", 0, "--episodes", 20 // divisor, *size, *kept, *inputs.model(model))
-    if inputs.small is not None and len(inputs.seeds) > 1:
-        seeds = ("--seeds", ",".join(map(str, inputs.seeds)), "--ablated", *inputs.model(inputs.small))
-        for trees, name in (((), "table-5"), (("--own-trees", 200), "table-5-own")):
-            yield inputs.script("feedback.py", "--out", "feedback", *seeds, *trees, "--json", f"{name}.json")
+    if len(inputs.seeds) > 1:
+        board, kept = ("--protocol", "board"), ("--out", "feedback", "--json")
+        yield inputs.script("feedback.py", *board, "--episodes", 100, *kept, "board.json")
+        for model in () if inputs.small is None else (inputs.small,):
+            seeds = ("--seeds", ",".join(map(str, inputs.seeds)), "--ablated", *inputs.model(model))
+            for change, name in (((), "ablated"), (("--own-trees", 200), "own-trees"), (board, "board")):
+                yield inputs.script("feedback.py", *seeds, *change, *kept, f"{model.name}-{name}.json")
     if inputs.small is not None:
         runs = ",".join(f"toolplanner:feedback/{inputs.small.name}{stage}-0" for stage in ("-stage-1", ""))
         played = ("--episodes", "60", "--jobs", "1", "--out", "played", "--json", "toolplanner.json")
