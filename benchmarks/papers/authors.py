@@ -108,7 +108,8 @@ def toolplanner(inputs: Inputs) -> Iterator[Command]:
         yield inputs.script("feedback.py", "--seeds", 0, "--episodes", 20 // divisor, *size, *kept, *inputs.model(model))
     if len(inputs.seeds) > 1:
         board, kept = ("--protocol", "board"), ("--out", "feedback", "--json")
-        yield inputs.script("feedback.py", *board, "--episodes", 100, *kept, "board.json")
+        for listed, name in (((), "retrieved"), (board, "listed")):
+            yield inputs.script("feedback.py", *listed, "--episodes", 100, *kept, f"{name}.json")
         for model in () if inputs.small is None else (inputs.small,):
             seeds = ("--seeds", ",".join(map(str, inputs.seeds)), "--ablated", *inputs.model(model))
             for change, name in (((), "ablated"), (("--own-trees", 200), "own-trees"), (board, "board")):
