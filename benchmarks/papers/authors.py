@@ -7,8 +7,9 @@ The commands are those of `docs/results/authorsdata.md`; each is printed before 
 after it. `--data` holds the folders of the authors' data, at any depth: `tooldeer_full`, `mgtoolbench_full*`, `opencatp` and
 `stabletoolbench`. `--model` is a language model of the size of SmolLM2-135M. `--larger`, of the size of Qwen2.5-Coder-0.5B,
 takes half as many steps, about as many as on that page, which has no figures of it on CATP's pools; it is left out by default.
-With `--seeds` DEER's encoder and maps are trained with further seeds, and the mean of the encoders is played; `--model` learns
-ToolPlanner's Table 5, too, from the small policies' trees and from its own, and all play where every named tool is listed.
+With `--seeds` DEER's encoder and maps are trained with further seeds and on less, and the mean of the encoders is played;
+`--model` learns ToolPlanner's Table 5, too, from the small policies' trees and from its own, and all play where every named
+tool is listed.
 What is trained and played stays in `--out`, from which a later call goes on. The first command that fails ends the call, with
 its status.
 """
@@ -86,6 +87,9 @@ def deer(inputs: Inputs) -> Iterator[Command]:
     if maps:
         yield inputs.script("averaged.py", *tuned, "--data", data, "--out", "minilm-mean")
         maps.append("minilm-mean")
+        for script in ("unseen", "sizes"):
+            options = ("--data", data, "--out", script, "--json", f"{script}.json", *inputs.precision())
+            yield inputs.script(f"{script}.py", *options)
     runs = [f"deer:{run}" for run in (*tuned, *maps)]
     for model, divisor in inputs.models:
         length = ("--steps", str(500 // divisor), "--batch-size", "8", "--no-check")

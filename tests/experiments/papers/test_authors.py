@@ -54,8 +54,9 @@ def test_further_seeds_are_trained_by_numbers_of_their_own_and_played_with_the_m
     inputs: authors.Inputs,
 ) -> None:
     *trained, played = list(authors.deer(inputs._replace(small=None, larger=None, seeds=range(3))))
-    made = [command[command.index("--out") + 1] for command in trained]
-    assert made == ["minilm-tuned", "minilm-tuned-1", "minilm-1", "minilm-tuned-2", "minilm-2", "minilm-mean"]
+    out = [command[command.index("--out") + 1] for command in trained]
+    made = ["minilm-tuned", "minilm-tuned-1", "minilm-1", "minilm-tuned-2", "minilm-2", "minilm-mean"]
+    assert out == [*made, "unseen", "sizes"]
     numbers = [command[command.index("--seed") + 1] for command in trained if "--seed" in command]
     assert numbers == ["1", "1", "2", "2"]
     assert set(played[played.index("--model") + 1].split(",")) == {"small", "minilm", *(f"deer:{run}" for run in made)}
