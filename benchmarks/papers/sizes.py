@@ -1,4 +1,4 @@
-"""What DEER's tuned encoder loses with fewer queries to learn from, and with fewer layers.
+"""How DEER's tuned encoder does with less training data, and with fewer layers.
 
     python benchmarks/papers/sizes.py --data DIR --json benchmarks/results/deer_sizes.json
 
@@ -33,7 +33,7 @@ from costgym.simulators.threads import torch_threads
 
 LAYERS = 6
 SIZES = {"all": (1, LAYERS), "queries-2": (2, LAYERS), "queries-4": (4, LAYERS), "layers-3": (1, 3), "layers-1": (1, 1)}
-"""Of each training, by its name: of how many queries one is learnt from, and how many layers there are; the whole first."""
+"""For each training, by name: it learns from one query in so many, on so many layers. The first is the whole one."""
 
 
 def thinned(tools: Path, every: int, folder: Path) -> Path:
