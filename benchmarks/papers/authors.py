@@ -75,22 +75,22 @@ def btp_and_ecoact(inputs: Inputs) -> Iterator[Command]:
 
 
 def deer(inputs: Inputs) -> Iterator[Command]:
-    data, tuned, maps = str(inputs.folder("tooldeer_full")), ["minilm-tuned"], []
+    data, tuned, others = str(inputs.folder("tooldeer_full")), ["minilm-tuned"], []
     steps = ("--tune-encoder", "--steps", "300", *inputs.precision())
     train = [*COSTGYM, "train", "deer", "--data", data, "--model", "minilm", "--no-check"]
     yield [*train, *steps, "--out", tuned[0]]
     for seed in inputs.seeds[1:]:
         tuned.append(f"minilm-tuned-{seed}")
-        maps.append(f"minilm-{seed}")
+        others.append(f"minilm-{seed}")
         yield [*train, *steps, "--seed", str(seed), "--out", tuned[-1]]
-        yield [*train, "--seed", str(seed), "--out", maps[-1]]
-    if maps:
+        yield [*train, "--seed", str(seed), "--out", others[-1]]
+    if others:
         yield inputs.script("averaged.py", *tuned, "--data", data, "--out", "minilm-mean")
-        maps.append("minilm-mean")
+        others.append("minilm-mean")
         for script in ("unseen", "sizes"):
             options = ("--data", data, "--out", script, "--json", f"{script}.json", *inputs.precision())
             yield inputs.script(f"{script}.py", *options)
-    runs = [f"deer:{run}" for run in (*tuned, *maps)]
+    runs = [f"deer:{run}" for run in (*tuned, *others)]
     for model, divisor in inputs.models:
         length = ("--steps", str(500 // divisor), "--batch-size", "8", "--no-check")
         runs.append(f"deer:{model.name}")
@@ -111,17 +111,22 @@ def toolplanner(inputs: Inputs) -> Iterator[Command]:
         kept = ("--out", "feedback", "--json", f"{model.name}.json")
         yield inputs.script("feedback.py", "--seeds", 0, "--episodes", 20 // divisor, *size, *kept, *inputs.model(model))
     if len(inputs.seeds) > 1:
-        board, kept = ("--protocol", "board"), ("--out", "feedback", "--json")
-        for listed, name in (((), "retrieved"), (board, "listed")):
-            yield inputs.script("feedback.py", *listed, "--episodes", 100, *kept, f"{name}.json")
-        for model in () if inputs.small is None else (inputs.small,):
-            seeds = ("--seeds", ",".join(map(str, inputs.seeds)), "--ablated", *inputs.model(model))
-            for change, name in (((), "ablated"), (("--own-trees", 200), "own-trees"), (board, "board")):
-                yield inputs.script("feedback.py", *seeds, *change, *kept, f"{model.name}-{name}.json")
+        yield from more_of_table_5(inputs)
     if inputs.small is not None:
         runs = ",".join(f"toolplanner:feedback/{inputs.small.name}{stage}-0" for stage in ("-stage-1", ""))
         played = ("--episodes", "60", "--jobs", "1", "--out", "played", "--json", "toolplanner.json")
         yield [*COSTGYM, "reproduce", "toolplanner", "--model", runs, *played]
+
+
+def more_of_table_5(inputs: Inputs) -> Iterator[Command]:
+    """Table 5 on more tasks, under both protocols, and on the published model over the seeds."""
+    board, kept = ("--protocol", "board"), ("--out", "feedback", "--json")
+    for protocol, name in (((), "retrieved"), (board, "listed")):
+        yield inputs.script("feedback.py", *protocol, "--episodes", 100, *kept, f"{name}.json")
+    if inputs.small is not None:
+        seeds = ("--seeds", ",".join(map(str, inputs.seeds)), "--ablated", *inputs.model(inputs.small))
+        for change, name in (((), "ablated"), (("--own-trees", 200), "own-trees"), (board, "board")):
+            yield inputs.script("feedback.py", *seeds, *change, *kept, f"{inputs.small.name}-{name}.json")
 
 
 def catp(inputs: Inputs) -> Iterator[Command]:

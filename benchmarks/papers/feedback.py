@@ -47,6 +47,7 @@ from costgym.experiments.papers.toolplanner import (
     instruction_rows,
     of_group,
 )
+from costgym.experiments.train.run import METRICS
 from costgym.experiments.train.toolplanner.data import demonstrations
 from costgym.experiments.train.toolplanner.train import STAGE_ONE, train_toolplanner
 from costgym.simulators.scenario import load_scenario
@@ -83,9 +84,10 @@ def train(seed: int, lengths: dict[str, Any], settings: dict[str, Any] | None, a
         shared |= {**MODEL_SETTINGS, **settings, "save_every": 10}
         if "rank_tasks" not in settings:
             shared["trees"] = Path(f"both-{seed}") / STAGE_ONE
-    own = first = Path(f"{whole}-{seed}") / STAGE_ONE
-    if settings is not None and (known := Path(f"{Path(settings['model']).name}-{seed}") / STAGE_ONE).is_dir():
-        first = known  # whoever grew the trees, stage 1 is the same
+    first = own = Path(f"{whole}-{seed}") / STAGE_ONE
+    if settings is not None:
+        known = Path(f"{Path(settings['model']).name}-{seed}") / STAGE_ONE
+        first = known if (known / METRICS).is_file() else own  # whoever grew the trees, stage 1 is the same once it is trained
     for name, change in PARTS.items() if ablated else [("both", PARTS["both"])]:
         run = f"{whole}-{seed}" if name == "both" else f"{prefix}{name}-{seed}"
         train_toolplanner(run, seed=seed, sft=None if name == "both" and first == own else first, **{**shared, **change})

@@ -9,22 +9,22 @@ candidates that it learns from. Finished trainings are kept.
 """
 
 import argparse
-import json
 import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from benchmarks.papers.unseen import right_calls
+from benchmarks.papers.unseen import over_samples, right_calls, write_part
 from benchmarks.report import write_report
 from costgym.agents.deer import examples
 from costgym.agents.deer.learnt import load_decider
 from costgym.envs.decision import DecisionAwareEnv
-from costgym.experiments.papers.claims import interval_ends
+from costgym.experiments.papers.paper import Row
 from costgym.experiments.train.deer.train import train_deer
 from costgym.simulators.decision.recorded import find_file
 from costgym.simulators.decision.samples import NO_SEARCH
@@ -34,17 +34,6 @@ from costgym.simulators.threads import torch_threads
 LAYERS = 6
 SIZES = {"all": (1, LAYERS), "queries-2": (2, LAYERS), "queries-4": (4, LAYERS), "layers-3": (1, 3), "layers-1": (1, 1)}
 """For each training, by name: it learns from one query in so many, on so many layers. The first is the whole one."""
-
-
-def thinned(tools: Path, every: int, folder: Path) -> Path:
-    """Write the authors' folder with some queries of each tool, the first and then one in so many; return it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in ("valid", "test"):  # whose queries are not learnt
-        shutil.copyfile(tools.with_name(f"{name}.json"), folder / f"{name}.json")
-    records = json.loads(tools.read_text(encoding="utf-8"))
-    fewer = [{**record, "example": record["example"][::every]} for record in records]
-    (folder / tools.name).write_text(json.dumps(fewer), encoding="utf-8")
-    return folder
 
 
 def shortened(layers: int, folder: Path) -> str:
@@ -72,20 +61,20 @@ def main() -> None:
         parser.error(f"--data: expected ToolDEER's folder with tool.json, found none in {chosen.data}")
     world = DecisionAwareEnv(data=str(chosen.data), split="valid").world
     samples = [example for example in examples(world, "valid") if example.kind != NO_SEARCH]
-    rows: list[dict[str, Any]] = []
-    whole: np.ndarray | None = None
+    right: dict[str, NDArray[np.float64]] = {}
+    rows: list[Row] = []
     for name, (every, layers) in SIZES.items():
-        data = chosen.data if every == 1 else thinned(tools, every, chosen.out / f"one query in {every}")
+        data, run = chosen.data, chosen.out / name
+        if every > 1:
+            data = chosen.out / f"one query in {every}"
+            write_part("queries", tools, data, every)
         model = shortened(layers, chosen.out / f"minilm-{layers}")
         length: dict[str, Any] = {"steps": chosen.steps, "bf16": chosen.bf16, "check": False}
         with torch_threads(1):
-            train_deer(chosen.out / name, data=str(data), model=model, tune_encoder=True, **length)
-            right = np.array(right_calls(load_decider(chosen.out / name), samples))
-        whole = right if whole is None else whole
-        row: dict[str, Any] = {"queries": f"1/{every}", "layers": layers, "steps": chosen.steps, "number": len(samples)}
-        for title, values in {"P_DC": right, "less the whole": right - whole}.items():
-            ends = interval_ends([title], values[:, None])[title]
-            row[title] = {"mean": round(float(values.mean()), 2), "ci95": [round(end, 2) for end in ends]}
+            train_deer(run, data=str(data), model=model, tune_encoder=True, **length)
+            right[name] = np.array(right_calls(load_decider(run), samples))
+        row: Row = {"queries": f"1/{every}", "layers": layers, "steps": chosen.steps, "number": len(samples)}
+        row |= {"P_DC": over_samples(right[name]), "less the whole": over_samples(right[name] - right["all"])}
         rows.append(row)
         print(row, file=sys.stderr)
     write_report({"command": "python benchmarks/papers/sizes.py", "rows": rows}, chosen.json)

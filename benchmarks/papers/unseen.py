@@ -17,9 +17,9 @@ import json
 import shutil
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
@@ -30,6 +30,7 @@ from costgym.agents.deer.learnt import load_decider
 from costgym.envs.decision import DecisionAwareEnv
 from costgym.experiments.papers.claims import interval_ends
 from costgym.experiments.papers.deer import SETS
+from costgym.experiments.papers.paper import Row
 from costgym.experiments.play.decisions import evaluate_together
 from costgym.experiments.train.deer.train import train_deer
 from costgym.simulators.decision.recorded import find_file
@@ -42,16 +43,17 @@ HALVES = ("tools", "queries")
 """A training set holds half of the tools, or half of the queries."""
 
 
-def write_half(of: str, tools: Path, folder: Path) -> list[str]:
-    """Write the authors' folder with every second tool, or with every second query of each; return the names of its tools."""
+def write_part(of: str, tools: Path, folder: Path, every: int = 2) -> list[str]:
+    """Write the authors' folder with the first tool and then one in so many, or with so few queries of each tool; return the
+    names of its tools."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("valid", "test"):  # whose queries are not learnt
         shutil.copyfile(tools.with_name(f"{name}.json"), folder / f"{name}.json")
     records = json.loads(tools.read_text(encoding="utf-8"))
     if of == "tools":
-        records = sorted(records, key=lambda record: str(record["api_name"]))[::2]
+        records = sorted(records, key=lambda record: str(record["api_name"]))[::every]
     else:
-        records = [{**record, "example": record["example"][::2]} for record in records]
+        records = [{**record, "example": record["example"][::every]} for record in records]
     (folder / tools.name).write_text(json.dumps(records), encoding="utf-8")
     return [record["api_name"] for record in records]
 
@@ -59,6 +61,12 @@ def write_half(of: str, tools: Path, folder: Path) -> list[str]:
 def right_calls(decider: TrainedDecider, samples: list[Example]) -> list[float]:
     """Play samples that need a tool; return 100 for each whose call was right, otherwise 0."""
     return [100.0 * bool(record.right_call) for record in evaluate_together(decider, samples)]
+
+
+def over_samples(values: NDArray[np.float64]) -> Row:
+    """Return the mean of a figure over the samples, (n,), with a bootstrap's interval."""
+    ends = interval_ends(["mean"], values[:, None])["mean"]
+    return {"mean": round(float(values.mean()), 2), "ci95": [round(end, 2) for end in ends]}
 
 
 def played(of: str, steps: int, out: Path, bf16: bool, parts: dict[str, list[Example]]) -> dict[str, list[float]]:
@@ -89,7 +97,7 @@ def main() -> None:
     asked_of = {normalise(query.query): query.tool for query in read_queries(tools)}
     world = DecisionAwareEnv(data=str(chosen.data), split="valid").world
     sets = {name: [e for e in examples(world, name) if e.kind != NO_SEARCH] for name in wanted}
-    names = {of: write_half(of, tools, chosen.out / f"half of {of}") for of in HALVES}
+    names = {of: write_part(of, tools, chosen.out / f"half of {of}") for of in HALVES}
     seen = set(names["tools"])
     known = sets.pop("valid")
     parts = {
@@ -97,18 +105,15 @@ def main() -> None:
         "valid, tools that half of the tools leave out": [e for e in known if asked_of[normalise(e.query)] not in seen],
         **sets,
     }
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     for steps in map(int, chosen.steps.split(",")):
         right = {of: played(of, steps, chosen.out, chosen.bf16, parts) for of in halves}
         for part, samples in parts.items():
             figures = {f"half of {of}": np.array(right[of][part]) for of in halves}
             if len(halves) == 2:
                 figures["tools less queries"] = figures["half of tools"] - figures["half of queries"]
-            row: dict[str, Any] = {"steps": steps, "samples": part, "number": len(samples)}
-            for name, values in figures.items():
-                ends = interval_ends([name], values[:, None])[name]
-                row[name] = {"mean": round(float(values.mean()), 2), "ci95": [round(end, 2) for end in ends]}
-            rows.append(row)
+            row: Row = {"steps": steps, "samples": part, "number": len(samples)}
+            rows.append(row | {name: over_samples(values) for name, values in figures.items()})
     write_report({"command": "python benchmarks/papers/unseen.py", "rows": rows}, chosen.json)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.papers import authors, sizes, unseen
+from benchmarks.papers import authors, unseen
 from tests.helpers.command_line import invoke
 
 FOLDERS = ("tooldeer_full", "mgtoolbench_full_LICENCE", "opencatp", "family/stabletoolbench")
@@ -83,8 +83,8 @@ def test_a_quarter_of_each_tools_queries_is_learnt_from(tmp_path: Path) -> None:
     )
     for name in ("valid", "test"):
         source.with_name(f"{name}.json").write_text("[]", encoding="utf-8")
-    thinned = sizes.thinned(source, 4, tmp_path / "quarter")
-    assert [one["example"] for one in json.loads((thinned / "tool.json").read_text())] == [[0, 4, 8], [3]]
+    assert unseen.write_part("queries", source, tmp_path / "quarter", 4) == ["a", "b"]
+    assert [one["example"] for one in json.loads((tmp_path / "quarter" / "tool.json").read_text())] == [[0, 4, 8], [3]]
 
 
 @pytest.mark.parametrize(("of", "tools", "queries"), [("tools", ["a", "c"], 4), ("queries", ["b", "c", "a"], 2)])
@@ -95,7 +95,7 @@ def test_half_of_the_authors_tools_or_of_their_queries_is_left_out(
     source.write_text(json.dumps([{"api_name": name, "example": [1, 2, 3, 4]} for name in "bca"]), encoding="utf-8")
     for name in ("valid", "test"):
         source.with_name(f"{name}.json").write_text("[]", encoding="utf-8")
-    assert unseen.write_half(of, source, half) == tools
+    assert unseen.write_part(of, source, half) == tools
     written = json.loads((half / "tool.json").read_text(encoding="utf-8"))
     assert [len(record["example"]) for record in written] == [queries] * len(tools)
     assert sorted(path.name for path in half.iterdir()) == ["test.json", "tool.json", "valid.json"]

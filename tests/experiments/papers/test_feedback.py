@@ -44,7 +44,12 @@ def test_small_policies_and_a_published_model_share_a_folder(tmp_path: Path, mon
         return {row["agent"] for row in told["rows"]}
 
     small = {feedback.BASE, "both", "without-completion", "without-following", feedback.NEITHER}
-    assert agents(measured("small")) == small
+    told = measured("small")
+    assert agents(told) == small
+    listed = measured("board", "--protocol", "board")
+    assert agents(listed) == small and listed["match_within_reach"] == dict.fromkeys(LEVELS[1:], 100)
+    assert told["match_within_reach"].keys() == listed["match_within_reach"].keys()
+    assert min(told["match_within_reach"].values()) < 100  # five retrieved tools do not hold every category that is named
     of_model = ("--model", model, "--no-bf16")
     told = measured("model", *of_model)
     assert agents(told) == {feedback.BASE, "both", "model-stage-1", "model"}
